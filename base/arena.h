@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Memory that is freed all at once: one arena per request, one per cursor.
+ *
+ * An arena belongs to one thread at a time. Memory is 8-byte aligned and uninitialised unless the
+ * name says zero. A request of more than ARENA_SMALL_MAX bytes, whose size a client may have
+ * chosen, must go through arena_try(), which can return NULL; all else aborts when memory is out.
+ */
+#ifndef RUNNEL_BASE_ARENA_H
+#define RUNNEL_BASE_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define ARENA_SMALL_MAX (64u * 1024)
+
+struct arena_chunk;
+
+struct arena {
+    struct arena_chunk *chunks; /* newest first */
+    uint8_t *at, *end;          /* free part of the newest chunk */
+    size_t bytes;               /* bytes held from the system */
+};
+
+void arena_init(struct arena *a);
+/* Frees everything but one small chunk, so that the next request starts without malloc. */
+void arena_reset(struct arena *a);
+void arena_fini(struct arena *a);
+
+void *arena_alloc(struct arena *a, size_t size);
+void *arena_zalloc(struct arena *a, size_t size);
+/* Any size; NULL when memory is out. */
+void *arena_try(struct arena *a, size_t size) MUST_CHECK;
+/* Grows the newest allocation in place where it can, else copies. NULL when memory is out. */
+void *arena_regrow(struct arena *a, void *old, size_t old_size, size_t size) MUST_CHECK;
+void *arena_dup(struct arena *a, const void *src, size_t size);
+char *arena_strdup(struct arena *a, const char *s);
+char *arena_strndup(struct arena *a, const char *s, size_t n);
+char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#define ARENA_NEW(a, type)        ((type *)arena_zalloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, n)   ((type *)arena_zalloc((a), sizeof(type) * (size_t)(n)))
+
+#endif

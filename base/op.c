@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/op.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+
+void op_init(struct op *op)
+{
+    memset(op, 0, sizeof(*op));
+    arena_init(&op->arena);
+    op->start_us = clock_mono_us();
+}
+
+void op_fini(struct op *op)
+{
+    if (op->resume != NULL && op->resume_free != NULL)
+        op->resume_free(op->resume);
+    op->resume = NULL;
+    arena_fini(&op->arena);
+}
+
+int op_fail(struct op *op, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    error_set(&op->err, code, "%s", "");
+    va_start(ap, fmt);
+    vsnprintf(op->err.text, sizeof(op->err.text), fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int op_check(struct op *op)
+{
+    int code = atomic_load_explicit(&op->interrupt, memory_order_relaxed);
+
+    if (code == ERR_INTERRUPTED_AT_SHUTDOWN)
+        return op_fail(op, code, "interrupted at shutdown");
+    if (code != 0)
+        return op_fail(op, code, "operation was interrupted");
+    if (op->deadline_us != 0 && clock_mono_us() >= op->deadline_us)
+        return op_fail(op, ERR_MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
+    return 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * One request while it is worked on: memory, error, deadline, interruption, and how to wait.
+ *
+ * A struct op is the first argument of nearly every function above base/. It belongs to the one
+ * thread that runs the request; only `interrupt` and the waiter machinery are touched by others.
+ *
+ * Waiting. A request never blocks its thread. To wait, code registers `op->waiter` on the wait
+ * list of what it waits for (a lock, the hub, a horizon; each list has its own mutex and offers
+ * register and unregister), sets op->park_deadline_us, and returns INT_PARK through all levels.
+ * The executor parks the request; whoever makes the condition true calls waiter->wake(waiter).
+ * The request is then unregistered from its list (op->unpark) and RUN AGAIN FROM ITS START with
+ * op->runs > 1, by any thread, with an empty arena. So code may return INT_PARK only while it has
+ * changed nothing that running again would repeat. What must survive a park (the time the first
+ * wait began, a position already reached) lives in op->park_deadline_us, op->resume, or in the
+ * cursor. wake() may be called from any thread, also with the list's mutex held, also more than
+ * once, also before the request has finished parking: none of these is lost.
+ */
+#ifndef RUNNEL_BASE_OP_H
+#define RUNNEL_BASE_OP_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/bv.h"
+#include "base/error.h"
+
+enum wake_reason {
+    WAKE_NONE = 0,
+    WAKE_READY = 1,    /* the condition came true */
+    WAKE_TIMEOUT = 2,  /* park_deadline_us passed */
+    WAKE_HANGUP = 3,   /* the client is gone */
+    WAKE_INTERRUPT = 4 /* killOp, killCursors, shutdown: see op->interrupt */
+};
+
+/* A node on somebody's wait list; embedded in struct op. */
+struct waiter {
+    struct waiter *next, *prev;        /* for the list's use, under its mutex; NULL: on no list */
+    void (*wake)(struct waiter *w);    /* set by the executor; any thread */
+    uint64_t wanted;                   /* for the list's use: an optime or a ticket */
+    void *list;                        /* for the list's use: which bucket holds it */
+};
+
+struct database;
+
+struct op {
+    struct arena arena;
+    struct error err;
+    _Atomic int interrupt;      /* 0, or the error code to fail with; set by any thread */
+    int64_t start_us;           /* monotonic */
+    int64_t deadline_us;        /* maxTimeMS, monotonic; 0: none */
+
+    const char *db;             /* $db; in the arena */
+    struct bv cmd;              /* the whole command, kind-1 sections merged in as arrays */
+
+    unsigned runs;              /* 1 on the first run, more after a park */
+    enum wake_reason woken;     /* why it runs again */
+    int64_t park_deadline_us;   /* wake with WAKE_TIMEOUT at this time; 0: none; survives a park */
+    struct waiter waiter;
+    void (*unpark)(struct op *op); /* takes the waiter off its list; set by who registered it */
+    void *park_list;            /* for unpark's use */
+    void *resume;               /* heap state that survives a park; freed by resume_free */
+    void (*resume_free)(void *resume);
+
+    uint64_t wrote_optime;      /* newest optime this request wrote, 0: none */
+    uint64_t read_optime;       /* operationTime of a read: loaded before its snapshot opened */
+    /* What the finished reply still waits for before it is sent (the executor parks for it and
+     * does not run the request again): */
+    uint64_t ack_visible;       /* visible horizon >= this optime; 0: nothing */
+    uint64_t ack_durable;       /* durable horizon >= this optime; 0: nothing */
+    uint64_t ack_flush;         /* flush ticket (oplog_flush_ticket); 0: nothing */
+    uint64_t connection_id;
+    struct database *database;  /* query/database.h */
+    void *server;               /* struct server, for server/ only */
+    void *request;              /* struct request, for server/ only */
+};
+
+/* Sets the error of this request and returns code. */
+int op_fail(struct op *op, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* The interrupt check that long operations make every few hundred documents: 0, or the code of
+ * an interrupt or a passed deadline (ERR_MAX_TIME_MS_EXPIRED), with its text set. */
+int op_check(struct op *op) MUST_CHECK;
+
+void op_init(struct op *op);
+void op_fini(struct op *op);
+
+#endif

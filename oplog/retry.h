@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Retry records: what each statement of a session's newest retryable write gave, written in the
+ * same transaction as the write, so that a repeated statement is answered and not done again.
+ *
+ * Table "sessions": key = lsid bytes (16 of id, 32 of uid), value BSON:
+ *     {txnNum: long, optime: ts, date: date, stmts: [{s: stmtId, k: kind, ts, r?: result}]}
+ */
+#ifndef RUNNEL_OPLOG_RETRY_H
+#define RUNNEL_OPLOG_RETRY_H
+
+#include "oplog/oplog.h"
+#include "storage/txn.h"
+
+struct retry_stmt {
+    int32_t stmt_id;
+    char kind;           /* 'i' 'u' 's' (upsert) 'd' 'f' (findAndModify) */
+    uint64_t optime;
+    struct bv result;    /* upsert: {_id}; findAndModify: {value, lastErrorObject}; else BV_NONE */
+};
+
+struct retry_record {
+    bool found;
+    int64_t txn_number;
+    uint64_t optime;
+    int64_t date_ms;
+    struct retry_stmt *stmts; /* in the arena */
+    size_t n;
+};
+
+int retry_load(struct engine *e, struct op *op, struct bv lsid, struct arena *a,
+               struct retry_record *ret) MUST_CHECK;
+/* Inside the write's transaction, after its optime is known (oplog_commit's `extra`). */
+int retry_store(struct stx *t, struct bv lsid, const struct retry_record *r) MUST_CHECK;
+/* Removes records not used since before_ms. */
+int retry_purge(struct engine *e, struct op *op, int64_t before_ms) MUST_CHECK;
+/* Calls fn with each record as a config.transactions document. */
+int retry_each(struct engine *e, struct op *op,
+               int (*fn)(void *arg, struct bv doc), void *arg) MUST_CHECK;
+
+#endif

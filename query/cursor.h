@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Query cursors: the one pull interface behind find, aggregate, listCollections, change streams
+ * and tailable cursors.
+ *
+ * A cursor owns an arena that holds its parsed query and its remembered position. Between batches
+ * it holds no storage transaction, no session and no lock: qcursor_save() drops them and keeps a
+ * key to reposition on. The server's cursor registry makes sure one thread uses it at a time.
+ */
+#ifndef RUNNEL_QUERY_CURSOR_H
+#define RUNNEL_QUERY_CURSOR_H
+
+#include "query/database.h"
+#include "query/expr.h"
+
+struct qcursor;
+
+/* What one run of rows needs; made by the server per batch. */
+struct exec {
+    struct op *op;
+    struct database *db;
+    struct stx *stx;        /* opened by the cursor when it first needs one; qcursor_save ends it */
+    struct arena scratch;   /* rows in flight; see the rule below */
+    struct eval ev;         /* ev.scratch == &scratch */
+};
+/*
+ * Rule for scratch: whoever drops a row resets it (a stage that rejects the row, a blocking stage
+ * that has absorbed it, the top after it copied it into the reply). What a stage needs for longer
+ * than one row it copies to memory of its own.
+ */
+void exec_init(struct exec *x, struct op *op);
+void exec_fini(struct exec *x);
+/* The transaction of this batch, begun on first use. op->read_optime is loaded before. */
+int exec_stx(struct exec *x, struct stx **ret) MUST_CHECK;
+
+struct qcursor_ops {
+    /* The next row; BV_NONE with *ret_more false: the end; BV_NONE with *ret_more true: nothing
+     * now, but there may be later (tailable, stream). */
+    int (*next)(struct qcursor *c, struct exec *x, struct bv *ret, bool *ret_more);
+    /* The batch ends: drop storage cursors, remember the position. x->stx is ended by the caller
+     * after this. */
+    void (*save)(struct qcursor *c, struct exec *x);
+    /* Tailable and stream: park until there may be more. 0: read again; INT_PARK. NULL: no. */
+    int (*wait)(struct qcursor *c, struct exec *x);
+    /* Streams: the postBatchResumeToken now, into the arena given; NULL: none. */
+    struct bv (*resume_token)(struct qcursor *c, struct arena *a);
+    /* Called when a row is really put into the reply (streams move their token). NULL: no. */
+    void (*delivered)(struct qcursor *c, struct bv row);
+    void (*close)(struct qcursor *c); /* frees what the arena does not hold */
+    /* explain: appends to w what this cursor does; NULL: nothing to tell */
+    void (*explain)(struct qcursor *c, struct bw *w, int verbosity);
+};
+
+struct qcursor {
+    const struct qcursor_ops *ops;
+    struct arena arena;
+    const char *ns;        /* as the reply's cursor.ns */
+    bool tailable, await_data, change_stream;
+    bool invalidated;      /* stream: this batch is the last one */
+    int64_t position_rows; /* rows delivered so far, for limit bookkeeping of the maker */
+};
+
+/* Allocates size bytes (>= sizeof(struct qcursor)) zeroed, with an initialised arena. */
+void *qcursor_new(size_t size, const struct qcursor_ops *ops);
+void qcursor_free(struct qcursor *c); /* NULL: nothing */
+
+/* A cursor over documents that are already there (listCollections, listIndexes, $currentOp...):
+ * the documents are copied. */
+struct qcursor *qcursor_from_array(const char *ns, const struct bv *docs, size_t n);
+
+#endif

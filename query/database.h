@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The opened database: what query code needs to reach. One per process; op->database. */
+#ifndef RUNNEL_QUERY_DATABASE_H
+#define RUNNEL_QUERY_DATABASE_H
+
+#include "base/nslock.h"
+#include "oplog/oplog.h"
+#include "storage/catalog.h"
+
+struct database {
+    struct engine *engine;
+    struct catalog *catalog;
+    struct oplog *oplog;
+    struct nslock_table *locks;
+    const char *host; /* "host:port" as advertised, for $collStats and explain */
+};
+
+#endif

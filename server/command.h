@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Requests and the command table.
+ *
+ * A command is a row in commands.def, one function cmd_<name>() in commands/cmd_<family>.c, and a
+ * test. The dispatcher (dispatch.c) parses the envelope into struct request, runs the function and
+ * finishes the reply: the function appends the payload fields to rq->reply and returns 0, or an
+ * error code (then the reply is dropped and the error document is sent), or INT_PARK (see
+ * base/op.h), INT_TO_SCHEMA, INT_CLOSE, INT_NOREPLY.
+ */
+#ifndef RUNNEL_SERVER_COMMAND_H
+#define RUNNEL_SERVER_COMMAND_H
+
+#include "base/bw.h"
+#include "base/fields.h"
+#include "query/database.h"
+#include "server/settings.h"
+
+struct server;
+struct conn;
+struct lsession;
+struct command;
+struct request;
+
+enum cmd_flag {
+    CMD_READ = 1 << 0,
+    CMD_WRITE = 1 << 1,       /* takes writeConcern; the reply waits for it */
+    CMD_ADMIN = 1 << 2,       /* only on db admin, else 13 "x may only be run against the admin database." */
+    CMD_SCHEMA = 1 << 3,      /* always runs on the schema thread */
+    CMD_NO_AUTH = 1 << 4,     /* allowed before login (authentication comes later) */
+    CMD_TEST = 1 << 5,        /* unknown (59) without --enable-test-commands */
+    CMD_RETRYABLE = 1 << 6,   /* takes txnNumber */
+    CMD_READ_CONCERN = 1 << 7, /* takes readConcern beyond local (else 72) */
+    CMD_QUICK = 1 << 8,       /* hello, ping: answered by the reserved worker too */
+    CMD_API_V1 = 1 << 9,      /* in Stable API version 1 */
+    CMD_OP_QUERY = 1 << 10,   /* also by OP_QUERY */
+    CMD_SECRET = 1 << 11,     /* its body is not logged */
+};
+
+struct command {
+    const char *name;
+    int (*run)(struct request *rq);
+    unsigned flags;
+    const char *help;
+};
+
+enum read_level { READ_LOCAL, READ_AVAILABLE, READ_MAJORITY, READ_LINEARIZABLE, READ_SNAPSHOT };
+
+struct write_concern {
+    bool given;
+    int64_t w;           /* number; -1: "majority" */
+    const char *tag;     /* any other string, or NULL */
+    bool j;
+    int64_t wtimeout_ms;
+};
+
+struct request {
+    struct op op;                /* first: &rq->op and rq are the same address */
+    struct server *server;
+    struct conn *conn;           /* NULL: an internal request */
+    const struct command *cmd;
+    struct bw reply;             /* payload fields go here */
+
+    /* envelope, parsed by the dispatcher */
+    struct bv lsid;              /* {id, uid} completed with uid; BV_NONE: none */
+    struct lsession *session;    /* pinned while the request runs; NULL: no lsid */
+    int64_t txn_number;          /* -1: none */
+    bool has_autocommit;         /* multi-document transaction: refused until built */
+    struct bv stmt_ids;          /* stmtIds array, or BV_NONE */
+    int64_t stmt_id;             /* stmtId start, or 0 */
+    enum read_level read_level;
+    bool read_concern_given;
+    uint64_t after_cluster_time; /* 0: none */
+    uint64_t at_cluster_time;    /* 0: none */
+    struct write_concern wc;
+    struct bv comment;
+    int64_t max_time_ms;         /* 0: none */
+    bool exhaust;                /* exhaustAllowed was set */
+    bool more_to_come_in;        /* moreToCome: no reply wanted */
+    bool exhaust_reply;          /* set by hello and getMore: send with moreToCome, run again */
+    bool on_schema_thread;
+    bool bypass_validation;
+
+    struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
+    int64_t park_start_us;
+};
+
+#define rq_of(opp) ((struct request *)(void *)(opp))
+
+/* Sorted by name. */
+#define COMMAND(name, flags, help) int cmd_##name(struct request *rq);
+#include "server/commands.def"
+#undef COMMAND
+
+const struct command *command_find(const char *name); /* exact; aliases included; NULL: unknown */
+const struct command *command_at(size_t i);           /* NULL past the end; for listCommands */
+
+/* "db.coll" from the command's first field, checked (73 with text); in the op's arena. Also gives
+ * the collection part. */
+int request_ns(struct request *rq, const char **ret_ns, const char **ret_coll) MUST_CHECK;
+/* Names: 0 or ERR_INVALID_NAMESPACE with MongoDB's text. */
+int check_db_name(struct op *op, const char *db) MUST_CHECK;
+int check_coll_name(struct op *op, const char *db, const char *coll) MUST_CHECK;
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The catalog: which collections and indexes exist, in memory and in the table "catalog".
+ *
+ * In memory every collection is an immutable struct coll with a reference count. A reader takes a
+ * reference, opens its snapshot and needs no lock: a dropped collection's tables go away only when
+ * the last reference is gone (the reaper asks catalog_take_dead()). Writers additionally hold the
+ * namespace locks (base/nslock.h) from lookup to commit.
+ *
+ * DDL: under the exclusive lock, on the schema thread: build a new struct coll with coll_edit_*,
+ * write its row in the transaction that also carries the oplog entry (catalog_put_row and so on,
+ * declared in catalog_write.h), commit, then catalog_publish().
+ *
+ * On disk, table "catalog", key = ident of the collection's table ("coll-17"), value BSON:
+ *     {ident, ns, uuid, options: {...as given...}, indexes: [{ident, spec: {v, key, name, ...},
+ *      multikey: bool}], created: <timestamp>}
+ * plus the key "meta": {nextIdent: int64, ...}.
+ */
+#ifndef RUNNEL_STORAGE_CATALOG_H
+#define RUNNEL_STORAGE_CATALOG_H
+
+#include "storage/table.h"
+
+struct catalog;
+
+enum { INDEX_PATHS_MAX = 32 };
+
+struct index_field {
+    const char *path;
+    bool descending;
+};
+
+struct index {
+    char ident[IDENT_MAX];
+    const char *name;
+    struct bv spec;    /* as listIndexes shows it: {v, key, name, ...} */
+    struct bv key;     /* spec.key */
+    struct index_field fields[INDEX_PATHS_MAX];
+    uint32_t nfields;
+    bool is_id, unique, sparse, hidden;
+};
+
+/* Counters shared by all versions of one collection; atomics. */
+struct coll_counters {
+    _Atomic int64_t next_rid;  /* next record id to hand out */
+    _Atomic int64_t count;     /* documents */
+    _Atomic int64_t bytes;     /* BSON bytes */
+};
+
+struct coll {
+    _Atomic int refs;
+    char ident[IDENT_MAX];
+    const char *ns;   /* "db.coll" */
+    const char *db;
+    const char *name; /* within ns */
+    uint8_t uuid[16];
+    struct bv options;      /* as listCollections shows them */
+    bool images;            /* changeStreamPreAndPostImages.enabled */
+    uint32_t nindexes;
+    struct index *indexes;  /* [0] is the _id index */
+    struct coll_counters *counters;
+    struct arena arena;     /* owns all of the above */
+    struct catalog *catalog;
+    uint64_t version;
+};
+
+int catalog_open(struct engine *e, struct error *err, struct catalog **ret) MUST_CHECK;
+void catalog_close(struct catalog *c);
+
+/* A reference, or NULL when there is no such collection. */
+struct coll *catalog_get(struct catalog *c, const char *ns);
+struct coll *catalog_get_uuid(struct catalog *c, const uint8_t uuid[16]);
+struct coll *coll_ref(struct coll *k);
+void coll_unref(struct coll *k); /* NULL: nothing */
+/* True while k is the published version of its collection (not dropped or altered since). */
+bool coll_is_current(struct coll *k);
+
+/* All collections of a database ("" or NULL: of all), sorted by name; references the caller
+ * drops; array in the arena. */
+struct coll **catalog_list(struct catalog *c, struct arena *a, const char *db, size_t *ret_n);
+/* Names of databases that have a collection, sorted. */
+const char **catalog_dbs(struct catalog *c, struct arena *a, size_t *ret_n);
+bool catalog_db_exists(struct catalog *c, const char *db);
+/* The name of a database that differs from db in case only; NULL: none (error 13297). */
+const char *catalog_db_other_case(struct catalog *c, struct arena *a, const char *db);
+
+struct index *coll_index_by_name(struct coll *k, const char *name);
+struct index *coll_index_by_key(struct coll *k, struct bv key);
+
+#endif
