@@ -44,11 +44,13 @@ $(B)/tests/unit/%: tests/unit/%.c $(B)/librunnel.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(B)/librunnel.a $(ALL_LIBS) -lcmocka
 
+lib: $(B)/librunnel.a
+
 unit: $(UNIT_BIN)
 	@set -e; for t in $(UNIT_BIN); do $$t; done
 
 clean:
 	rm -rf build
 
-.PHONY: all unit clean
+.PHONY: all lib unit clean
 -include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_BIN:=.d)
