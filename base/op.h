@@ -70,6 +70,7 @@ struct op {
     uint64_t ack_durable;       /* durable horizon >= this optime; 0: nothing */
     uint64_t ack_flush;         /* flush ticket (oplog_flush_ticket); 0: nothing */
     uint64_t connection_id;
+    bool on_schema_thread;      /* schema calls are allowed; else return INT_TO_SCHEMA first */
     struct database *database;  /* query/database.h */
     void *server;               /* struct server, for server/ only */
     void *request;              /* struct request, for server/ only */

@@ -4,7 +4,7 @@
  * same transaction as the write, so that a repeated statement is answered and not done again.
  *
  * Table "sessions": key = lsid bytes (16 of id, 32 of uid), value BSON:
- *     {txnNum: long, optime: ts, date: date, stmts: [{s: stmtId, k: kind, ts, r?: result}]}
+ *     {txnNum: long, optime: ts, date: date, stmts: [{s: stmtId, n: count, k: kind, ts, r?: result}]}
  */
 #ifndef RUNNEL_OPLOG_RETRY_H
 #define RUNNEL_OPLOG_RETRY_H
@@ -14,6 +14,7 @@
 
 struct retry_stmt {
     int32_t stmt_id;
+    int32_t count;       /* a run: statements stmt_id.. with optimes optime.., consecutive; >= 1 */
     char kind;           /* 'i' 'u' 's' (upsert) 'd' 'f' (findAndModify) */
     uint64_t optime;
     struct bv result;    /* upsert: {_id}; findAndModify: {value, lastErrorObject}; else BV_NONE */

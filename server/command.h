@@ -78,7 +78,6 @@ struct request {
     bool exhaust;                /* exhaustAllowed was set */
     bool more_to_come_in;        /* moreToCome: no reply wanted */
     bool exhaust_reply;          /* set by hello and getMore: send with moreToCome, run again */
-    bool on_schema_thread;
     bool bypass_validation;
 
     struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
