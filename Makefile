@@ -1,8 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Objects go to build/$(VARIANT)/; variants: release, asan, tsan.
+# Every task of the project. Objects go to build/$(VARIANT)/; variants: release, asan, tsan.
+#
+#   make run     install what is missing, build, serve ./data on 127.0.0.1:27017
+#   make test    install what the tests need, build, unit tests, then pytests
+#   make demo    a throw-away server, writes on one side and their events on the other
+#   make check   test + lint + asan-test + tsan-test, as .ci/run does
+#   make docs    generate docs/compatibility.md from the tables
+#
+# WT_PREFIX=/path builds against a WiredTiger installed there instead of Debian's.
 
 VARIANT ?= release
-CC      ?= gcc
+JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX  ?= /usr/local
+ifeq ($(origin CC),default)
+CC      := $(if $(shell command -v ccache),ccache )gcc
+endif
 B       := build/$(VARIANT)
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wconversion
@@ -11,13 +23,17 @@ ifdef WT_PREFIX
 WT_CFLAGS := -I$(WT_PREFIX)/include
 WT_LIBS   := -L$(WT_PREFIX)/lib -Wl,-rpath,$(WT_PREFIX)/lib
 endif
+# pkg-config runs once, and only when something is compiled: `make run` may install it first.
+pkg_once   = $(eval $1 := $(shell pkg-config $2))$($1)
+PKG_CFLAGS = $(call pkg_once,PKG_CFLAGS,--cflags $(PKGS))
+PKG_LIBS   = $(call pkg_once,PKG_LIBS,--libs $(PKGS))
 
 CFLAGS_release := -O2 -g
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 CFLAGS_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
 ALL_CFLAGS  = -std=gnu17 -D_GNU_SOURCE -I. $(WARN) $(WERROR) $(CFLAGS_$(VARIANT)) $(WT_CFLAGS) \
-	$(shell pkg-config --cflags $(PKGS)) $(CFLAGS)
-ALL_LIBS    = $(WT_LIBS) $(shell pkg-config --libs $(PKGS)) -lbidgcc000 -lpthread -lm -ldl $(LDFLAGS)
+	$(PKG_CFLAGS) $(CFLAGS)
+ALL_LIBS    = $(WT_LIBS) $(PKG_LIBS) -lbidgcc000 -lpthread -lm -ldl $(LDFLAGS)
 
 LIB_SRC  := $(filter-out server/main.c,$(wildcard base/*.c wire/*.c storage/*.c oplog/*.c query/*.c \
 	query/stages/*.c server/*.c server/commands/*.c))
@@ -25,6 +41,12 @@ LIB_OBJ  := $(LIB_SRC:%.c=$(B)/%.o)
 MAIN_OBJ := $(B)/server/main.o
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
+MONGOC_SRC := $(wildcard tests/integration/test_mongoc_*.c)
+MONGOC_BIN := $(MONGOC_SRC:%.c=$(B)/%)
+C_FILES  := $(sort $(wildcard base/*.[ch] wire/*.[ch] storage/*.[ch] oplog/*.[ch] query/*.[ch] \
+	query/stages/*.[ch] server/*.[ch] server/commands/*.[ch] tests/*/*.[ch]))
+
+# --- building ----------------------------------------------------------------------------------
 
 all: $(B)/runneld
 
@@ -42,15 +64,111 @@ $(B)/%.o: %.c
 # A unit test links the library's objects that it needs.
 $(B)/tests/unit/%: tests/unit/%.c $(B)/librunnel.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(B)/librunnel.a $(ALL_LIBS) -lcmocka
+	$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< $(B)/librunnel.a $(ALL_LIBS) -lcmocka
+
+# Clients of a running server; they link libmongoc and nothing of ours.
+$(B)/tests/integration/%: tests/integration/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS_$(VARIANT)) -MMD -MP -MF $@.d -MT $@ \
+		-o $@ $< \
+		$(shell pkg-config --cflags --libs libmongoc-1.0) -lcmocka
 
 lib: $(B)/librunnel.a
 
 unit: $(UNIT_BIN)
-	@set -e; for t in $(UNIT_BIN); do $$t; done
+	@set -e; for t in $(UNIT_BIN); do $(TEST_ENV) $$t; done
+
+integration: $(MONGOC_BIN)
+
+# --- running -----------------------------------------------------------------------------------
+
+run: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@mkdir -p data
+	$(B)/runneld --dbpath data --port 27017
+
+demo: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all build/venv/stamp
+	@RUNNELD=$(B)/runneld build/venv/bin/python scripts/demo.py
+
+deps:
+	@WT_PREFIX="$(WT_PREFIX)" scripts/install-deps.sh build
+
+test-deps: deps
+	@scripts/install-deps.sh test
+	@scripts/install-deps.sh node || echo "node: not to be had here; its tests will be skipped"
+	@$(MAKE) --no-print-directory build/venv/stamp build/node/stamp
+
+build/venv/stamp: pytests/requirements.txt
+	scripts/setup-venv.sh build/venv $<
+	@touch $@
+
+build/node/stamp: pytests/node/versions
+	scripts/setup-node.sh build/node $<
+	@touch $@
+
+# --- testing -----------------------------------------------------------------------------------
+
+# pytest's own exit code 5 (nothing collected) is a failure here.
+PYTEST = RUNNELD=$(B)/runneld RUNNEL_BUILD=$(B) $(TEST_ENV) build/venv/bin/python -m pytest \
+	-c pytests/pytest.ini --rootdir=. -p no:cacheprovider
+
+ASAN_ENV := ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 \
+	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
+	UBSAN_OPTIONS=print_stacktrace=1
+TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:exitcode=99:second_deadlock_stack=1
+
+test: test-deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all build-tests
+	@$(MAKE) --no-print-directory unit pytests
+
+build-tests: $(UNIT_BIN) $(MONGOC_BIN)
+
+pytests: $(B)/runneld $(MONGOC_BIN)
+	$(PYTEST) -n $(JOBS) $(PYTEST_ARGS) pytests
+
+asan-test: test-deps
+	@$(MAKE) --no-print-directory VARIANT=asan -j$(JOBS) all build-tests
+	@$(MAKE) --no-print-directory VARIANT=asan TEST_ENV='$(ASAN_ENV)' unit pytests
+
+tsan-test: test-deps
+	@$(MAKE) --no-print-directory VARIANT=tsan -j$(JOBS) all build-tests
+	@$(MAKE) --no-print-directory VARIANT=tsan TEST_ENV='$(TSAN_ENV)' \
+		PYTEST_ARGS='-m concurrent' unit pytests
+
+lint: deps
+	@scripts/install-deps.sh lint
+	@$(MAKE) --no-print-directory -j$(JOBS) B=build/lint-gcc WERROR=-Werror lint-build
+	@$(MAKE) --no-print-directory -j$(JOBS) B=build/lint-clang CC='$(CCACHE) clang' WERROR=-Werror lint-build
+	python3 tests/lint/check_layers.py
+	python3 tests/lint/check_tables.py
+	python3 scripts/gen_compatibility.py --check
+	clang-format --dry-run --Werror $(C_FILES)
+	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr -j$(JOBS) \
+		--suppressions-list=tests/lint/cppcheck.supp --enable=warning,performance,portability \
+		-I. $(sort $(dir $(LIB_SRC)))
+
+CCACHE := $(shell command -v ccache)
+lint-build: $(LIB_OBJ) $(MAIN_OBJ)
+
+check: test lint asan-test tsan-test
+
+# --- the rest ----------------------------------------------------------------------------------
+
+format:
+	clang-format -i $(C_FILES)
+
+docs:
+	python3 scripts/gen_compatibility.py
+
+install: all
+	install -D -m 755 $(B)/runneld $(DESTDIR)$(PREFIX)/bin/runneld
+	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/runnel/LICENSE
 
 clean:
 	rm -rf build
 
-.PHONY: all lib unit clean
--include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_BIN:=.d)
+.PHONY: all lib unit integration run demo deps test-deps test build-tests pytests asan-test \
+	tsan-test lint lint-build check format docs install clean
+.NOTPARALLEL: check
+-include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d)
