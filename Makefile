@@ -111,7 +111,7 @@ build/node/stamp: pytests/node/versions
 
 # pytest's own exit code 5 (nothing collected) is a failure here.
 PYTEST = RUNNELD=$(B)/runneld RUNNEL_BUILD=$(B) $(TEST_ENV) build/venv/bin/python -m pytest \
-	-c pytests/pytest.ini --rootdir=. -p no:cacheprovider
+	-c pytests/pytest.ini -p no:cacheprovider
 
 ASAN_ENV := ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
