@@ -46,4 +46,14 @@ int index_keys(struct op *op, const struct index *ix, struct bv doc,
 struct bv index_key_value(struct op *op, const struct index *ix, struct bytes key,
                           struct bytes type_bits);
 
+/* Reads every record and index entry and compares them; reports, changes nothing. */
+struct validate_result {
+    int64_t records, invalid_docs;
+    int64_t *keys_per_index; /* by position, in the op's arena */
+    const char **errors;
+    size_t nerrors;
+};
+int coll_validate(struct engine *e, struct op *op, struct coll *k,
+                  struct validate_result *ret) MUST_CHECK;
+
 #endif

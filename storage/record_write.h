@@ -23,13 +23,4 @@ int index_build(struct engine *e, struct op *op, struct coll *k, struct index *i
 /* Rescans count and bytes (after an unclean stop). */
 int coll_recount(struct engine *e, struct op *op, struct coll *k) MUST_CHECK;
 
-struct validate_result {
-    int64_t records, invalid_docs;
-    int64_t *keys_per_index; /* by position, in the op's arena */
-    const char **errors;
-    size_t nerrors;
-};
-int coll_validate(struct engine *e, struct op *op, struct coll *k,
-                  struct validate_result *ret) MUST_CHECK;
-
 #endif
