@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Shared by the files of the write path; see query/write.h. */
+#ifndef RUNNEL_QUERY_WRITE_INTERNAL_H
+#define RUNNEL_QUERY_WRITE_INTERNAL_H
+
+#include "query/pipeline.h"
+#include "query/write.h"
+#include "storage/record_write.h"
+
+/* The documents and bytes that one transaction changes before the next is begun: large enough to
+ * share the cost of a commit, small enough to keep its snapshot short. */
+#define WRITE_GROUP_DOCS  1000
+#define WRITE_GROUP_BYTES (4 * 1024 * 1024)
+
+/*
+ * Commits the exec's transaction with these entries (and, for a retryable write, the statements
+ * they belong to: stmts[i] gets the optime of ops[stmts[i].optime]). The transaction is over.
+ */
+int writer_commit(struct writer *w, struct exec *x, struct oplog_op *ops, size_t n,
+                  struct retry_stmt *stmts, size_t nstmts) MUST_CHECK;
+
+/* Ends the exec's transaction, if it has one, without committing. */
+void writer_rollback(struct exec *x);
+
+/* After ERR_WRITE_CONFLICT: waits a little, longer with each attempt; 0, or an interrupt. */
+int writer_backoff(struct writer *w, unsigned attempt) MUST_CHECK;
+
+/* The entry of a change to one document; `id` is its _id. */
+void writer_entry(const struct writer *w, struct oplog_op *ret, char kind, struct bv o,
+                  struct bv o2, struct bv pre_image, int32_t stmt_id);
+
+/* {_id: x} of a document. */
+struct bv writer_key_doc(struct arena *a, struct bv doc);
+
+/* The record ids of all matching documents, in the order of the scan. *ret is malloc'ed. */
+int writer_collect(struct writer *w, struct exec *x, struct arena *a, const struct match *filter,
+                   struct bv hint, int64_t **ret, size_t *ret_n) MUST_CHECK;
+
+/* The first matching document (in the order of `sort`, if any), copied into the exec's scratch;
+ * *ret_rid 0: none. The transaction it was read in stays open for the change. */
+int writer_find_one(struct writer *w, struct exec *x, struct arena *a, const struct match *filter,
+                    struct bv sort, struct bv hint, int64_t *ret_rid, struct bv *ret) MUST_CHECK;
+
+/* Makes the document of an upsert (in the op's arena) and inserts it in the exec's transaction,
+ * making the collection first if need be; fills the entry for it. The caller commits. */
+int writer_upsert(struct writer *w, struct exec *x, const struct update *u,
+                  const struct match *filter, int32_t stmt_id, struct oplog_op *ret_entry,
+                  struct bv *ret_doc) MUST_CHECK;
+
+/* True when a duplicate key met by an upsert may be another upsert of the same document, which a
+ * second look would find: the filter pins every field of the violated key by equality. */
+bool writer_upsert_may_retry(struct op *op, const struct match *filter);
+
+#endif
