@@ -12,10 +12,10 @@ enum scope_kind { SCOPE_COLLECTION, SCOPE_DATABASE, SCOPE_CLUSTER, SCOPE_OPLOG }
 
 struct scope {
     enum scope_kind kind;
-    const char *db;   /* COLLECTION, DATABASE */
-    const char *ns;   /* COLLECTION: "db.coll" */
-    bool expanded;    /* showExpandedEvents: also DDL rows */
-    bool system;      /* showSystemEvents */
+    const char *db; /* COLLECTION, DATABASE */
+    const char *ns; /* COLLECTION: "db.coll" */
+    bool expanded;  /* showExpandedEvents: also create, index builds, collMod, views */
+    bool system;    /* showSystemEvents */
 };
 
 /*
@@ -27,7 +27,8 @@ bool scope_matches(const struct scope *s, const struct oplog_row *row);
 /*
  * The names under which an entry concerns collections and databases: calls fn once per name
  * ("db.coll" for a collection, "db" for its database); fn(arg, NULL) when it cannot be told and
- * concerns everything. scope_matches(s,row) implies that one of s's names is among them.
+ * concerns everything. scope_matches(s,row) implies that one of s's names is among them. The same
+ * name may come more than once; an entry that concerns nothing (a noop) gives none.
  */
 void scope_names(const struct oplog_row *row, void (*fn)(void *arg, const char *name), void *arg);
 
