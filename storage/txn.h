@@ -21,9 +21,12 @@ int stx_begin(struct engine *e, struct op *op, struct stx **ret) MUST_CHECK;
 /* Commits without syncing the log. The transaction is over, whatever is returned. */
 int stx_commit(struct stx *t) MUST_CHECK;
 void stx_rollback(struct stx *t); /* NULL: nothing */
-/* Drops the snapshot and takes a new one; for readers between batches. No writes before it. */
+/* Drops the snapshot and takes a new one; for readers between batches. No writes before it. Open
+ * cursors stay open and lose their position. */
 int stx_refresh(struct stx *t) MUST_CHECK;
 struct op *stx_op(struct stx *t);
+/* A transaction that outlives a request works for the op of the request in hand. */
+void stx_set_op(struct stx *t, struct op *op);
 struct engine *stx_engine(struct stx *t);
 bool stx_has_written(const struct stx *t);
 

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Opening and closing the WiredTiger connection, syncs, checkpoints, numbers.
+ *
+ * Configuration, with its reasons: the log is on and transactions do not sync it themselves, since
+ * WiredTiger does not group commits (engine_sync_log() serves all who wait at once); log files are
+ * small, since reopening scans the last one whole; a checkpoint each minute or 256 MB of log
+ * bounds recovery to a few seconds. In memory (docs/decisions/0001-memory-mode.md) there is
+ * neither log nor checkpoint.
+ */
+#include "storage/engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "storage/engine_internal.h"
+#include "storage/wt_startup.h"
+
+#define MB (UINT64_C(1) << 20)
+
+/* --- WiredTiger's messages ----------------------------------------------------------------- */
+
+static int on_error(WT_EVENT_HANDLER *handler, WT_SESSION *session, int error, const char *message)
+{
+    struct engine *e = (struct engine *)handler;
+
+    (void)session;
+    mutex_lock(&e->error_mx);
+    snprintf(e->last_error, sizeof(e->last_error), "%s", message);
+    mutex_unlock(&e->error_mx);
+    log_event(error == WT_PANIC ? LOG_FATAL : LOG_ERROR, "wiredtiger", message,
+              {"error", LOG_NUM(error)}, );
+    if (error == WT_PANIC) {
+        log_event(LOG_FATAL, "storage",
+                  "the storage engine cannot go on; the process ends. What was acknowledged as "
+                  "durable is in the log and comes back with the next start", );
+        _Exit(EXIT_FAILURE);
+    }
+    return 0;
+}
+
+static int on_message(WT_EVENT_HANDLER *handler, WT_SESSION *session, const char *message)
+{
+    (void)handler;
+    (void)session;
+    log_event(LOG_DEBUG, "wiredtiger", message, );
+    return 0;
+}
+
+/* --- opening and closing ------------------------------------------------------------------- */
+
+/* Half of what the machine has beyond 1 GB, but 256 MB at least. */
+static uint64_t default_cache_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t ram = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    uint64_t half = ram > 1024 * MB ? (ram - 1024 * MB) / 2 : 0;
+
+    return half > 256 * MB ? half : 256 * MB;
+}
+
+static void make_config(const struct engine_options *o, char *buf, size_t size)
+{
+    uint64_t cache = o->cache_bytes != 0 ? o->cache_bytes : default_cache_bytes();
+    int n = snprintf(buf, size,
+                     "create,cache_size=%" PRIu64 ",session_max=%d,"
+                     "eviction=(threads_min=1,threads_max=4),statistics=(fast),",
+                     cache, SESSION_MAX);
+
+    if (o->path == NULL)
+        snprintf(buf + n, size - (size_t)n, "in_memory=true");
+    else
+        snprintf(buf + n, size - (size_t)n,
+                 "log=(enabled=true,archive=true,file_max=%s,prealloc=false),"
+                 "transaction_sync=(enabled=false),checkpoint=(wait=60,log_size=256MB)",
+                 o->small_log ? "2MB" : "16MB");
+}
+
+static int open_failed(struct engine *e, int rc, const char *path, struct error *err)
+{
+    if (rc == WT_PANIC) /* the handler was not asked: say it here */
+        return error_set(err, ERR_INTERNAL, "cannot open the storage engine in %s: panic", path);
+    (void)wt_error(err, rc, "cannot open the storage engine");
+    if (e->last_error[0] != '\0')
+        return error_set(err, err->code, "cannot open the storage engine in %s: %s (%s)", path,
+                         wiredtiger_strerror(rc), e->last_error);
+    return err->code;
+}
+
+int engine_open(const struct engine_options *o, struct error *err, struct engine **ret)
+{
+    struct engine *e = calloc(1, sizeof(*e));
+    int64_t started_us = clock_mono_us();
+    char config[512];
+    bool is_short;
+    int rc;
+
+    if (e == NULL)
+        abort();
+    e->handler.handle_error = on_error;
+    e->handler.handle_message = on_message;
+    e->in_memory = o->path == NULL;
+    mutex_init(&e->error_mx);
+    session_pool_init(&e->pool);
+    e->dir.fd = e->dir.lock_fd = -1;
+    if (o->path != NULL)
+        TRY(directory_open(o->path, err, &e->dir));
+    e->unclean = e->dir.unclean;
+    make_config(o, config, sizeof(config));
+    is_short = wt_startup_is_short();
+    rc = wiredtiger_open(o->path, &e->handler, config, &e->wt);
+    if (rc != 0) {
+        rc = open_failed(e, rc, o->path == NULL ? "memory" : o->path, err);
+        goto fail;
+    }
+    log_event(LOG_DEBUG, "storage", "opened", {"us", LOG_NUM(clock_mono_us() - started_us)},
+              {"shortStart", LOG_NUM(is_short)}, {"unclean", LOG_NUM(e->unclean)}, );
+    *ret = e;
+    return 0;
+fail:
+    session_pool_fini(&e->pool);
+    if (e->dir.fd >= 0) {
+        struct error second;
+        int dir_rc = directory_close(&e->dir, false, &second);
+
+        ASSERT(dir_rc == 0);
+    }
+    free(e);
+    return rc;
+}
+
+int engine_close(struct engine *e, struct error *err)
+{
+    /* With the process at its end, walking the cache to free it page by page is waste; a leak
+     * checker wants it nevertheless. */
+#ifdef __SANITIZE_ADDRESS__
+    const char *config = NULL;
+#else
+    const char *config = "leak_memory=true";
+#endif
+    int rc = e->wt->close(e->wt, config);
+
+    if (rc != 0)
+        rc = wt_error(err, rc, "cannot close the storage engine");
+    session_pool_fini(&e->pool);
+    if (e->dir.fd >= 0) {
+        struct error second;
+        int dir_rc = directory_close(&e->dir, rc == 0, &second);
+
+        if (rc == 0 && dir_rc != 0)
+            rc = error_set(err, dir_rc, "%s", second.text);
+    }
+    mutex_fini(&e->error_mx);
+    free(e);
+    return rc;
+}
+
+bool engine_in_memory(const struct engine *e)
+{
+    return e->in_memory;
+}
+
+bool engine_was_unclean(const struct engine *e)
+{
+    return e->unclean;
+}
+
+/* --- durability ---------------------------------------------------------------------------- */
+
+int engine_sync_log(struct engine *e, struct error *err)
+{
+    struct session *s;
+    int rc;
+
+    if (e->in_memory)
+        return 0;
+    TRY_RETURN(session_lease(e, err, &s));
+    rc = s->wt->log_flush(s->wt, "sync=on");
+    session_return(e, s);
+    return rc == 0 ? 0 : wt_error(err, rc, "cannot sync the log");
+}
+
+int engine_checkpoint(struct engine *e, struct error *err)
+{
+    struct session *s;
+    int rc;
+
+    if (e->in_memory)
+        return 0;
+    FAULT(CHECKPOINT_BEFORE);
+    TRY_RETURN(session_lease(e, err, &s));
+    rc = s->wt->checkpoint(s->wt, NULL);
+    session_return(e, s);
+    return rc == 0 ? 0 : wt_error(err, rc, "cannot take a checkpoint");
+}

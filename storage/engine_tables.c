@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Schema calls on tables, and WiredTiger's statistics. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "storage/engine_internal.h"
+
+/*
+ * Values up to 64 MB stay on leaf pages: a document is never cut into overflow blocks. Keys of
+ * indexes share prefixes. Page sizes are those that MongoDB found for the same two uses.
+ */
+static const char *const kind_config[] = {
+    [TABLE_RECORDS] = "key_format=q,value_format=u,leaf_page_max=32KB,leaf_value_max=64MB,"
+                      "memory_page_max=10MB,split_pct=90",
+    [TABLE_OPTIMES] = "key_format=Q,value_format=u,leaf_page_max=32KB,leaf_value_max=64MB,"
+                      "memory_page_max=10MB,split_pct=90",
+    [TABLE_BYTES] = "key_format=u,value_format=u,leaf_page_max=16KB,internal_page_max=16KB,"
+                    "leaf_value_max=64MB,memory_page_max=5MB,prefix_compression=true",
+};
+
+int engine_table_create(struct engine *e, const char *ident, enum table_kind kind, bool logged,
+                        struct error *err)
+{
+    char uri[TABLE_URI_MAX], config[512];
+    struct session *s;
+    int rc;
+
+    table_uri(ident, uri);
+    snprintf(config, sizeof(config), "%s%s", kind_config[kind],
+             e->in_memory || logged ? "" : ",log=(enabled=false)");
+    TRY_RETURN(session_lease(e, err, &s));
+    rc = s->wt->create(s->wt, uri, config);
+    session_return(e, s);
+    return rc == 0 ? 0 : wt_error(err, rc, "cannot create a table");
+}
+
+int engine_table_drop(struct engine *e, const char *ident, struct error *err)
+{
+    char uri[TABLE_URI_MAX];
+    struct session *s;
+    int rc;
+
+    table_uri(ident, uri);
+    TRY_RETURN(session_lease(e, err, &s));
+    /* A drop must not wait for a running checkpoint, which may take seconds: EBUSY instead. */
+    rc = s->wt->drop(s->wt, uri, "checkpoint_wait=false,lock_wait=false");
+    session_return(e, s);
+    if (rc == 0 || rc == ENOENT)
+        return 0;
+    return wt_error(err, rc, "cannot drop a table");
+}
+
+int engine_tables(struct engine *e, void (*fn)(void *arg, const char *ident), void *arg,
+                  struct error *err)
+{
+    WT_CURSOR *cursor = NULL;
+    struct session *s;
+    const char *key;
+    int rc;
+
+    TRY_RETURN(session_lease(e, err, &s));
+    rc = s->wt->open_cursor(s->wt, "metadata:", NULL, NULL, &cursor);
+    while (rc == 0 && (rc = cursor->next(cursor)) == 0) {
+        rc = cursor->get_key(cursor, &key);
+        if (rc == 0 && strncmp(key, "table:", 6) == 0)
+            fn(arg, key + 6);
+    }
+    if (cursor != NULL)
+        (void)cursor->close(cursor);
+    session_return(e, s);
+    return rc == 0 || rc == WT_NOTFOUND ? 0 : wt_error(err, rc, "cannot list the tables");
+}
+
+/* --- statistics ---------------------------------------------------------------------------- */
+
+static int64_t stat_of(WT_CURSOR *cursor, int key)
+{
+    const char *name, *text;
+    int64_t value;
+
+    cursor->set_key(cursor, key);
+    if (cursor->search(cursor) != 0 || cursor->get_value(cursor, &name, &text, &value) != 0)
+        return 0;
+    return value;
+}
+
+int64_t engine_table_bytes(struct engine *e, const char *ident)
+{
+    char uri[TABLE_URI_MAX + 16];
+    WT_CURSOR *cursor;
+    struct session *s;
+    struct error err;
+    int64_t bytes = 0;
+
+    if (session_lease(e, &err, &s) != 0)
+        return 0;
+    snprintf(uri, sizeof(uri), "statistics:table:%s", ident);
+    if (s->wt->open_cursor(s->wt, uri, NULL,
+                           e->in_memory ? "statistics=(fast)" : "statistics=(size)",
+                           &cursor) == 0) {
+        bytes = stat_of(cursor,
+                        e->in_memory ? WT_STAT_DSRC_CACHE_BYTES_INUSE : WT_STAT_DSRC_BLOCK_SIZE);
+        (void)cursor->close(cursor);
+    }
+    session_return(e, s);
+    return bytes;
+}
+
+void engine_stats(struct engine *e, struct engine_stats *ret)
+{
+    WT_CURSOR *cursor;
+    struct session *s;
+    struct error err;
+
+    memset(ret, 0, sizeof(*ret));
+    mutex_lock(&e->pool.mx);
+    ret->sessions_open = e->pool.open;
+    mutex_unlock(&e->pool.mx);
+    ret->sessions_max = SESSION_POOL_MAX;
+    if (session_lease(e, &err, &s) != 0)
+        return;
+    if (s->wt->open_cursor(s->wt, "statistics:", NULL, NULL, &cursor) == 0) {
+        ret->cache_bytes = stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_INUSE);
+        ret->cache_max = stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_MAX);
+        ret->cache_dirty = stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_DIRTY);
+        ret->log_bytes_written = stat_of(cursor, WT_STAT_CONN_LOG_BYTES_WRITTEN);
+        ret->checkpoints = stat_of(cursor, WT_STAT_CONN_TXN_CHECKPOINT);
+        (void)cursor->close(cursor);
+    }
+    session_return(e, s);
+}

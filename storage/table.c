@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Cursors over one table, on WiredTiger's.
+ *
+ * The main WiredTiger cursor is opened with overwrite=false, so that inserts find duplicates and
+ * removals find missing keys in the search they make anyway; a second one, with overwrite=true, is
+ * opened by the first put. WiredTiger caches closed cursors, so opening one for each use is cheap.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "storage/engine_internal.h"
+#include "storage/table_write.h"
+
+struct tcursor {
+    struct stx *t;
+    struct tcursor *next, *prev; /* open: in t->cursors; closed: in the session's free list */
+    WT_CURSOR *wt;
+    WT_CURSOR *put; /* NULL until needed */
+    enum table_kind kind;
+    bool at; /* positioned */
+    char uri[TABLE_URI_MAX];
+};
+
+void table_uri(const char *ident, char ret[static TABLE_URI_MAX])
+{
+    snprintf(ret, TABLE_URI_MAX, "table:%s", ident);
+}
+
+static int fail(struct tcursor *c, int rc, const char *what)
+{
+    char text[TABLE_URI_MAX + 64];
+
+    snprintf(text, sizeof(text), "%s %s", what, c->uri);
+    return stx_fail(c->t, rc, text);
+}
+
+/* --- opening ------------------------------------------------------------------------------- */
+
+static struct tcursor *take(struct stx *t)
+{
+    struct tcursor *c = t->session->free_cursors;
+
+    if (c != NULL) {
+        t->session->free_cursors = c->next;
+        return c;
+    }
+    c = malloc(sizeof(*c));
+    if (c == NULL)
+        abort();
+    return c;
+}
+
+static void give_back(struct stx *t, struct tcursor *c)
+{
+    c->next = t->session->free_cursors;
+    t->session->free_cursors = c;
+}
+
+void tcursor_free_all(struct tcursor *list)
+{
+    while (list != NULL) {
+        struct tcursor *c = list;
+
+        list = c->next;
+        free(c);
+    }
+}
+
+int tcursor_open(struct stx *t, const char *ident, enum table_kind kind, struct tcursor **ret)
+{
+    WT_SESSION *wt = t->session->wt;
+    struct tcursor *c = take(t);
+    int rc;
+
+    memset(c, 0, sizeof(*c));
+    c->t = t;
+    c->kind = kind;
+    table_uri(ident, c->uri);
+    rc = wt->open_cursor(wt, c->uri, NULL, "overwrite=false", &c->wt);
+    if (rc != 0) {
+        rc = fail(c, rc, "cannot open");
+        give_back(t, c);
+        return rc;
+    }
+    c->next = t->cursors;
+    if (t->cursors != NULL)
+        t->cursors->prev = c;
+    t->cursors = c;
+    *ret = c;
+    return 0;
+}
+
+void tcursor_close(struct tcursor *c)
+{
+    struct stx *t;
+
+    if (c == NULL)
+        return;
+    t = c->t;
+    if (c->next != NULL)
+        c->next->prev = c->prev;
+    if (c->prev != NULL)
+        c->prev->next = c->next;
+    else
+        t->cursors = c->next;
+    (void)c->wt->close(c->wt);
+    if (c->put != NULL)
+        (void)c->put->close(c->put);
+    give_back(t, c);
+}
+
+struct tcursor *tcursor_lost_position(struct tcursor *c)
+{
+    c->at = false;
+    return c->next;
+}
+
+/* --- reading ------------------------------------------------------------------------------- */
+
+static void set_num(struct tcursor *c, WT_CURSOR *wt, uint64_t key)
+{
+    ASSERT(c->kind != TABLE_BYTES);
+    if (c->kind == TABLE_RECORDS)
+        wt->set_key(wt, (int64_t)key);
+    else
+        wt->set_key(wt, key);
+}
+
+static void set_bytes(struct tcursor *c, WT_CURSOR *wt, struct bytes key)
+{
+    WT_ITEM item = {.data = key.p, .size = key.len};
+
+    ASSERT(c->kind == TABLE_BYTES);
+    wt->set_key(wt, &item);
+}
+
+static void set_value(WT_CURSOR *wt, struct bytes value)
+{
+    WT_ITEM item = {.data = value.p, .size = value.len};
+
+    wt->set_value(wt, &item);
+}
+
+/* The end of every positioning call. */
+static int moved(struct tcursor *c, int rc, bool *ret_found)
+{
+    c->at = rc == 0;
+    if (rc != 0 && rc != WT_NOTFOUND)
+        return fail(c, rc, "cannot read");
+    *ret_found = rc == 0;
+    return 0;
+}
+
+/* The key is set. */
+static int seek(struct tcursor *c, enum seek_mode mode, bool *ret_found)
+{
+    WT_CURSOR *wt = c->wt;
+    int cmp, rc;
+
+    if (mode == SEEK_EXACT)
+        return moved(c, wt->search(wt), ret_found);
+    rc = wt->search_near(wt, &cmp);
+    if (rc != 0)
+        return moved(c, rc, ret_found);
+    if (mode == SEEK_GE || mode == SEEK_GT) {
+        if (cmp < 0 || (cmp == 0 && mode == SEEK_GT))
+            rc = wt->next(wt);
+    } else {
+        if (cmp > 0 || (cmp == 0 && mode == SEEK_LT))
+            rc = wt->prev(wt);
+    }
+    return moved(c, rc, ret_found);
+}
+
+int tcursor_seek_num(struct tcursor *c, uint64_t key, enum seek_mode mode, bool *ret_found)
+{
+    set_num(c, c->wt, key);
+    return seek(c, mode, ret_found);
+}
+
+int tcursor_seek(struct tcursor *c, struct bytes key, enum seek_mode mode, bool *ret_found)
+{
+    set_bytes(c, c->wt, key);
+    return seek(c, mode, ret_found);
+}
+
+/* WiredTiger's next and prev start at an end when the cursor has no position. */
+static int from_end(struct tcursor *c, int (*step)(WT_CURSOR *), bool *ret_found)
+{
+    int rc = c->wt->reset(c->wt);
+
+    if (rc == 0)
+        rc = step(c->wt);
+    return moved(c, rc, ret_found);
+}
+
+int tcursor_first(struct tcursor *c, bool *ret_found)
+{
+    return from_end(c, c->wt->next, ret_found);
+}
+
+int tcursor_last(struct tcursor *c, bool *ret_found)
+{
+    return from_end(c, c->wt->prev, ret_found);
+}
+
+int tcursor_next(struct tcursor *c, bool *ret_found)
+{
+    return moved(c, c->at ? c->wt->next(c->wt) : WT_NOTFOUND, ret_found);
+}
+
+int tcursor_prev(struct tcursor *c, bool *ret_found)
+{
+    return moved(c, c->at ? c->wt->prev(c->wt) : WT_NOTFOUND, ret_found);
+}
+
+uint64_t tcursor_num(const struct tcursor *c)
+{
+    int64_t rid;
+    uint64_t optime;
+    int rc;
+
+    ASSERT(c->at && c->kind != TABLE_BYTES);
+    if (c->kind == TABLE_RECORDS) {
+        rc = c->wt->get_key(c->wt, &rid);
+        optime = (uint64_t)rid;
+    } else {
+        rc = c->wt->get_key(c->wt, &optime);
+    }
+    ASSERT(rc == 0);
+    return optime;
+}
+
+struct bytes tcursor_key(const struct tcursor *c)
+{
+    WT_ITEM item;
+    int rc;
+
+    ASSERT(c->at && c->kind == TABLE_BYTES);
+    rc = c->wt->get_key(c->wt, &item);
+    ASSERT(rc == 0);
+    return (struct bytes){item.data, item.size};
+}
+
+struct bytes tcursor_value(const struct tcursor *c)
+{
+    WT_ITEM item;
+    int rc;
+
+    ASSERT(c->at);
+    rc = c->wt->get_value(c->wt, &item);
+    ASSERT(rc == 0);
+    return (struct bytes){item.data, item.size};
+}
+
+/* --- writing ------------------------------------------------------------------------------- */
+
+/* Before each write: a lost transaction writes no more. The cursor loses its position. */
+static int before_write(struct tcursor *c)
+{
+    struct stx *t = c->t;
+    int rc = FAULT_ERROR(STORAGE_WRITE);
+
+    if (rc != 0) {
+        t->lost = t->lost || rc == ERR_WRITE_CONFLICT;
+        return op_fail(t->op, rc, "cannot write %s: fault point", c->uri);
+    }
+    if (t->lost)
+        return fail(c, WT_ROLLBACK, "cannot write");
+    t->written = true;
+    c->at = false;
+    return 0;
+}
+
+static int insert(struct tcursor *c, struct bytes value)
+{
+    int rc;
+
+    set_value(c->wt, value);
+    rc = c->wt->insert(c->wt);
+    return rc == 0 ? 0 : fail(c, rc, "cannot insert into");
+}
+
+int tcursor_insert_num(struct tcursor *c, uint64_t key, struct bytes value)
+{
+    TRY_RETURN(before_write(c));
+    set_num(c, c->wt, key);
+    return insert(c, value);
+}
+
+int tcursor_insert(struct tcursor *c, struct bytes key, struct bytes value)
+{
+    TRY_RETURN(before_write(c));
+    set_bytes(c, c->wt, key);
+    return insert(c, value);
+}
+
+static int before_put(struct tcursor *c)
+{
+    WT_SESSION *wt = c->t->session->wt;
+    int rc;
+
+    TRY_RETURN(before_write(c));
+    if (c->put != NULL)
+        return 0;
+    rc = wt->open_cursor(wt, c->uri, NULL, NULL, &c->put);
+    return rc == 0 ? 0 : fail(c, rc, "cannot open");
+}
+
+static int put(struct tcursor *c, struct bytes value)
+{
+    int rc;
+
+    set_value(c->put, value);
+    rc = c->put->insert(c->put);
+    return rc == 0 ? 0 : fail(c, rc, "cannot write");
+}
+
+int tcursor_put_num(struct tcursor *c, uint64_t key, struct bytes value)
+{
+    TRY_RETURN(before_put(c));
+    set_num(c, c->put, key);
+    return put(c, value);
+}
+
+int tcursor_put(struct tcursor *c, struct bytes key, struct bytes value)
+{
+    TRY_RETURN(before_put(c));
+    set_bytes(c, c->put, key);
+    return put(c, value);
+}
+
+static int remove_key(struct tcursor *c, bool *ret_found)
+{
+    int rc = c->wt->remove(c->wt);
+
+    if (rc != 0 && rc != WT_NOTFOUND)
+        return fail(c, rc, "cannot remove from");
+    if (ret_found != NULL)
+        *ret_found = rc == 0;
+    return 0;
+}
+
+int tcursor_remove_num(struct tcursor *c, uint64_t key, bool *ret_found)
+{
+    TRY_RETURN(before_write(c));
+    set_num(c, c->wt, key);
+    return remove_key(c, ret_found);
+}
+
+int tcursor_remove(struct tcursor *c, struct bytes key, bool *ret_found)
+{
+    TRY_RETURN(before_write(c));
+    set_bytes(c, c->wt, key);
+    return remove_key(c, ret_found);
+}
+
+/* Both keys are set: in c->wt and in `to`, which is closed here. */
+static int truncate_range(struct tcursor *c, WT_CURSOR *to)
+{
+    WT_SESSION *wt = c->t->session->wt;
+    int rc = wt->truncate(wt, NULL, c->wt, to, NULL);
+
+    (void)c->wt->reset(c->wt);
+    (void)to->close(to);
+    return rc == 0 ? 0 : fail(c, rc, "cannot truncate");
+}
+
+static int before_truncate(struct tcursor *c, WT_CURSOR **ret_to)
+{
+    WT_SESSION *wt = c->t->session->wt;
+    int rc;
+
+    TRY_RETURN(before_write(c));
+    rc = wt->open_cursor(wt, c->uri, NULL, NULL, ret_to);
+    return rc == 0 ? 0 : fail(c, rc, "cannot open");
+}
+
+int tcursor_truncate_num(struct tcursor *c, uint64_t from, uint64_t to)
+{
+    WT_CURSOR *end;
+
+    if (from > to)
+        return 0;
+    TRY_RETURN(before_truncate(c, &end));
+    set_num(c, c->wt, from);
+    set_num(c, end, to);
+    return truncate_range(c, end);
+}
+
+static int bytes_cmp(struct bytes a, struct bytes b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int cmp = n == 0 ? 0 : memcmp(a.p, b.p, n);
+
+    return cmp != 0 ? cmp : (a.len > b.len) - (a.len < b.len);
+}
+
+int tcursor_truncate(struct tcursor *c, struct bytes from, struct bytes to)
+{
+    WT_CURSOR *end;
+
+    if (bytes_cmp(from, to) > 0)
+        return 0;
+    TRY_RETURN(before_truncate(c, &end));
+    set_bytes(c, c->wt, from);
+    set_bytes(c, end, to);
+    return truncate_range(c, end);
+}
