@@ -26,6 +26,7 @@
 #define LIMIT_APP_NAME        128                        /* (M) client.application.name */
 #define LIMIT_PIPELINE_STAGES 1000                       /* (M) stages of one pipeline */
 #define LIMIT_EXPR_DEPTH      100                        /* nested filters or expressions: stack */
+#define LIMIT_EXPR_BYTES      (256 * 1024 * 1024)        /* values computed for one document */
 #define LIMIT_REGEX_BYTES     32764                      /* (M) one pattern */
 #define LIMIT_ARRAY_BACKFILL  1500000                    /* (M) nulls that $set may pad with */
 #define LIMIT_SORT_BYTES      (100 * 1024 * 1024)        /* (M) blocking stages before spilling */

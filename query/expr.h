@@ -14,11 +14,11 @@ struct expr;
 
 /* Variables by slot. Names are resolved to slots when parsing. */
 enum { EXPR_VARS_MAX = 64 };
-struct expr_vars {          /* parse-time scope: names of user variables, innermost last */
+struct expr_vars { /* parse-time scope: names of user variables, innermost last */
     const char *names[EXPR_VARS_MAX];
     int slots[EXPR_VARS_MAX];
     int n;
-    int nslots;             /* slots used so far by the whole parse */
+    int nslots; /* slots used so far by the whole parse */
     /* let variables of the command: constants, by slot */
     struct bv values[EXPR_VARS_MAX];
 };
@@ -26,14 +26,21 @@ struct expr_vars {          /* parse-time scope: names of user variables, innerm
 /* One evaluation context; lives for a batch. */
 struct eval {
     struct op *op;
-    struct arena *scratch;   /* reset by whoever drops a row */
-    struct bv root;          /* $$ROOT */
-    struct bv current;       /* $$CURRENT; the same as root unless rebound */
+    struct arena *scratch; /* reset by whoever drops a row */
+    struct bv root;        /* $$ROOT */
+    struct bv current;     /* $$CURRENT; the same as root unless rebound */
     struct bv vars[EXPR_VARS_MAX];
-    int64_t now_ms;          /* $$NOW, constant for the command */
-    uint64_t cluster_time;   /* $$CLUSTER_TIME */
+    int64_t now_ms;        /* $$NOW, constant for the command */
+    uint64_t cluster_time; /* $$CLUSTER_TIME */
 };
+/* $$NOW is the wall clock now; callers that must keep it over batches set now_ms themselves. */
 void eval_init(struct eval *ev, struct op *op, struct arena *scratch);
+/* The document that paths are read from. */
+static inline void eval_set_row(struct eval *ev, struct bv doc)
+{
+    ev->root = doc;
+    ev->current = doc;
+}
 
 /* An expression as it stands in a pipeline: constant, "$path", "$$var.path", {$op: ...}, object,
  * array. Errors with MongoDB's codes, set in op. vars may be NULL. */
@@ -47,6 +54,11 @@ bool expr_constant(const struct expr *e, struct bv *ret);
 const char *expr_field_path(const struct expr *e);
 /* Calls fn for every field path read ("" for the whole document). */
 void expr_paths(const struct expr *e, void (*fn)(void *arg, const char *path), void *arg);
+
+/* True when it reads the document at all ($$ROOT included). */
+bool expr_reads_document(const struct expr *e);
+/* True for names of operators ("$add"), also of those that are not built. */
+bool expr_known(const char *name);
 
 /* Parses a `let` document {name: expression} into vars (values evaluated at once: they may not
  * read fields). */

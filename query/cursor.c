@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Query cursors: making them, the context of a batch, and the cursor over ready documents. */
+#include "query/cursor.h"
+
+#include <stdlib.h>
+
+void exec_init(struct exec *x, struct op *op)
+{
+    x->op = op;
+    x->db = op->database;
+    x->stx = NULL;
+    arena_init(&x->scratch);
+    eval_init(&x->ev, op, &x->scratch);
+}
+
+void exec_fini(struct exec *x)
+{
+    stx_rollback(x->stx);
+    x->stx = NULL;
+    arena_fini(&x->scratch);
+}
+
+int exec_stx(struct exec *x, struct stx **ret)
+{
+    if (x->stx == NULL) {
+        /* Before the snapshot: what is visible at this optime must be in it. */
+        x->op->read_optime = oplog_visible(x->db->oplog);
+        TRY_RETURN(stx_begin(x->db->engine, x->op, &x->stx));
+    }
+    *ret = x->stx;
+    return 0;
+}
+
+void *qcursor_new(size_t size, const struct qcursor_ops *ops)
+{
+    struct qcursor *c;
+
+    ASSERT(size >= sizeof(*c));
+    c = calloc(1, size);
+    if (c == NULL)
+        abort();
+    c->ops = ops;
+    arena_init(&c->arena);
+    return c;
+}
+
+void qcursor_free(struct qcursor *c)
+{
+    if (c == NULL)
+        return;
+    if (c->ops->close != NULL)
+        c->ops->close(c);
+    arena_fini(&c->arena);
+    free(c);
+}
+
+/* --- documents that are already there ----------------------------------------------------------
+ */
+
+struct array_cursor {
+    struct qcursor base;
+    struct bv *docs;
+    size_t n, at;
+};
+
+static int array_next(struct qcursor *c, struct exec *x, struct bv *ret, bool *ret_more)
+{
+    struct array_cursor *ac = (struct array_cursor *)c;
+
+    (void)x;
+    *ret_more = ac->at < ac->n;
+    *ret = *ret_more ? ac->docs[ac->at++] : BV_NONE;
+    return 0;
+}
+
+static void array_save(struct qcursor *c, struct exec *x)
+{
+    (void)c;
+    (void)x;
+}
+
+static const struct qcursor_ops array_ops = {.next = array_next, .save = array_save};
+
+struct qcursor *qcursor_from_array(const char *ns, const struct bv *docs, size_t n)
+{
+    struct array_cursor *ac = qcursor_new(sizeof(*ac), &array_ops);
+
+    ac->base.ns = arena_strdup(&ac->base.arena, ns);
+    ac->docs = ARENA_ARRAY(&ac->base.arena, struct bv, n);
+    ac->n = n;
+    for (size_t i = 0; i < n; i++)
+        ac->docs[i] = bv_dup(&ac->base.arena, docs[i]);
+    return &ac->base;
+}

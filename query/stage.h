@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What the files of query/stages/ share. A stage is a row of query/stages.def and a parser that
+ * makes a struct stage (embedded first in the stage's own struct) in the cursor's arena.
+ */
+#ifndef RUNNEL_QUERY_STAGE_H
+#define RUNNEL_QUERY_STAGE_H
+
+#include "base/bw.h"
+#include "query/pipeline.h"
+
+enum stage_flag {
+    STAGE_IN_UPDATE = 1 << 0, /* allowed in a pipeline update */
+    STAGE_IN_STREAM = 1 << 1, /* allowed behind $changeStream */
+    STAGE_FIRST = 1 << 2,     /* a source: only valid as the first stage, handled by the caller */
+    STAGE_UNBUILT = 1 << 3,   /* known to MongoDB, not built here */
+};
+
+struct stage_parser {
+    struct op *op;
+    struct arena *a;
+    struct pipeline_ctx *ctx;
+    struct bv spec;   /* what stands behind the stage's name */
+    const char *name; /* "$match" */
+};
+
+typedef int (*stage_parse_fn)(struct stage_parser *p, struct stage **ret);
+
+/* A zeroed stage of the given size with its ops and spec set. */
+void *stage_new(struct arena *a, size_t size, const struct stage_ops *ops, struct bv spec);
+#define STAGE_NEW(p, type, ops) ((type *)stage_new((p)->a, sizeof(type), (ops), (p)->spec))
+
+/* A whole number of a stage's argument: the code for what is no number, the code for what is not
+ * whole or below `min`. */
+int stage_int(struct stage_parser *p, int code_type, int code_range, int64_t min,
+              int64_t *ret) MUST_CHECK;
+
+/* Parts that other stages are made of. */
+/* A sort learns that only the first n rows are wanted. False: s is no sort. */
+bool sort_limit(struct stage *s, int64_t n);
+/* limit and skip stages: their number; -1: s is another stage. */
+int64_t limit_of(const struct stage *s);
+int64_t skip_of(const struct stage *s);
+
+#define STAGE(name, parser, flags)                                                                 \
+    int parser(struct stage_parser *p, struct stage **ret) MUST_CHECK;
+#define STAGE_OTHER(name, flags)
+#include "query/stages.def"
+#undef STAGE
+#undef STAGE_OTHER
+
+#endif
