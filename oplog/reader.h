@@ -35,5 +35,9 @@ int oplog_get(struct oplog *o, struct op *op, uint64_t optime, struct arena *a,
 /* Pre-image of the change at (optime, index in applyOps); BV_NONE: none. Copied. */
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,
               struct bv *ret) MUST_CHECK;
+/* Calls fn with each stored image as a config.system.preimages document:
+ * {_id: {nsUUID, ts, applyOpsIndex}, operationTime, preImage}. */
+int image_each(struct oplog *o, struct op *op, int (*fn)(void *arg, struct bv doc),
+               void *arg) MUST_CHECK;
 
 #endif

@@ -78,6 +78,8 @@ int64_t scan_rid(struct stage *scan);
 /* A scan of local.oplog.rs: seeks by bounds on ts found in the filter, both directions. */
 int scan_oplog_new(struct op *op, struct arena *a, const struct scan_spec *spec,
                    struct stage **ret, bool *ret_sorted) MUST_CHECK;
+/* The optime up to which a forward scan of the oplog has read: where a tailing cursor waits. */
+uint64_t scan_oplog_position(struct stage *scan);
 
 /* Blocking sort (spills); limit 0: none. sort {} is no sort. Fails on bad specs. */
 int sort_new(struct op *op, struct arena *a, struct bv sort, int64_t limit, bool allow_disk_use,

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `$changeStream` as a query cursor: the stream and the user's stages behind it. */
+#ifndef RUNNEL_QUERY_CHANGE_STREAM_H
+#define RUNNEL_QUERY_CHANGE_STREAM_H
+
+#include "query/cursor.h"
+
+struct change_stream_args {
+    const char *db;
+    const char *coll;       /* NULL: {aggregate: 1} */
+    struct bv pipeline;     /* the whole array; its first stage is $changeStream */
+    struct expr_vars *vars; /* let; may be NULL */
+    const struct eval *let; /* their values; NULL with vars */
+    const char *read_level; /* explicit readConcern level, or NULL */
+};
+
+/* Opens nothing that waits: the cursor's first batch does. Errors of reference A.2 to A.4. */
+int change_stream_open(struct op *op, const struct change_stream_args *args,
+                       struct qcursor **ret) MUST_CHECK;
+
+#endif

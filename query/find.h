@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The find query as a cursor: source, sort, skip, limit, projection. */
+#ifndef RUNNEL_QUERY_FIND_H
+#define RUNNEL_QUERY_FIND_H
+
+#include "query/cursor.h"
+
+struct find_spec {
+    const char *ns;
+    struct bv filter, sort, projection, hint, min, max; /* BV_NONE or empty: none */
+    int64_t skip, limit;                                /* 0: none */
+    bool show_record_id, tailable, await_data, allow_disk_use;
+    struct expr_vars *vars; /* let; may be NULL */
+    const struct eval *let; /* their values; NULL with vars */
+};
+
+/* Views in the spec are copied. Errors: as match, projection, sort, hint; 2 for a tailable cursor
+ * on what is not capped. */
+int find_open(struct op *op, const struct find_spec *spec, struct qcursor **ret) MUST_CHECK;
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "query/source.h"
+
+#include <stdlib.h>
+
+#include "oplog/reader.h"
+#include "oplog/retry.h"
+
+/* --- rows that are already there ------------------------------------------------------------- */
+
+struct rows_stage {
+    struct stage base;
+    struct bv *docs;
+    size_t n, at;
+    const struct match *filter;
+};
+
+static int rows_next(struct stage *s, struct exec *x, struct bv *ret, bool *ret_more)
+{
+    struct rows_stage *r = (struct rows_stage *)s;
+
+    while (r->at < r->n) {
+        struct bv doc = r->docs[r->at++];
+        bool ok = true;
+
+        if (r->filter != NULL)
+            TRY_RETURN(match_test(r->filter, &x->ev, doc, &ok, NULL));
+        if (ok) {
+            *ret = doc;
+            *ret_more = true;
+            return 0;
+        }
+    }
+    *ret = BV_NONE;
+    *ret_more = false;
+    return 0;
+}
+
+static const struct stage_ops rows_ops = {.name = "QUEUE", .next = rows_next};
+
+struct stage *source_rows(struct arena *a, const struct bv *docs, size_t n,
+                          const struct match *filter)
+{
+    struct rows_stage *r = ARENA_NEW(a, struct rows_stage);
+
+    r->base.ops = &rows_ops;
+    r->docs = ARENA_ARRAY(a, struct bv, n + 1);
+    for (size_t i = 0; i < n; i++)
+        r->docs[i] = bv_dup(a, docs[i]);
+    r->n = n;
+    r->filter = filter;
+    return &r->base;
+}
+
+/* --- views of the server's own state --------------------------------------------------------- */
+
+struct doc_list {
+    struct arena *arena;
+    struct bv *docs;
+    size_t n, cap;
+};
+
+static void list_add(struct doc_list *l, struct bv doc)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap == 0 ? 16 : l->cap * 2;
+        struct bv *grown =
+            arena_regrow(l->arena, l->docs, l->cap * sizeof(*grown), cap * sizeof(*grown));
+
+        if (grown == NULL)
+            abort();
+        l->docs = grown;
+        l->cap = cap;
+    }
+    l->docs[l->n++] = bv_dup(l->arena, doc);
+}
+
+static int add_record(void *arg, struct bv doc)
+{
+    list_add(arg, doc);
+    return 0;
+}
+
+static int transactions(struct op *op, struct doc_list *l)
+{
+    return retry_each(op->database->engine, op, add_record, l);
+}
+
+static int preimages(struct op *op, struct doc_list *l)
+{
+    return image_each(op->database->oplog, op, add_record, l);
+}
+
+static const struct {
+    const char *ns;
+    bool needs_oplog;
+    int (*list)(struct op *op, struct doc_list *l); /* NULL: the oplog itself */
+} views[] = {
+    {"config.system.preimages", true, preimages},
+    {"config.transactions", false, transactions},
+    {"local.oplog.rs", true, NULL},
+};
+
+#define NVIEWS (sizeof(views) / sizeof(views[0]))
+
+static size_t find_view(const char *ns)
+{
+    size_t i = 0;
+
+    while (i < NVIEWS && strcmp(views[i].ns, ns) != 0)
+        i++;
+    return i;
+}
+
+bool source_is_virtual(const char *ns)
+{
+    return find_view(ns) < NVIEWS;
+}
+
+bool source_exists(struct database *db, const char *ns)
+{
+    size_t i = find_view(ns);
+    struct coll *k;
+
+    if (i < NVIEWS)
+        return !(views[i].needs_oplog && oplog_hidden(db->oplog));
+    k = catalog_get(db->catalog, ns);
+    coll_unref(k);
+    return k != NULL;
+}
+
+static int view_source(struct op *op, struct arena *a, size_t view, const struct source_spec *s,
+                       struct stage **ret)
+{
+    struct doc_list l = {.arena = a};
+
+    TRY_RETURN(views[view].list(op, &l));
+    *ret = source_rows(a, l.docs, l.n, s->filter);
+    return 0;
+}
+
+int source_new(struct op *op, struct arena *a, const struct source_spec *s, struct stage **ret,
+               bool *ret_sorted, bool *ret_oplog)
+{
+    struct scan_spec scan = {.filter = s->filter,
+                             .sort = s->sort,
+                             .hint = s->hint,
+                             .min = s->min,
+                             .max = s->max,
+                             .show_record_id = s->show_record_id,
+                             .tailable = s->tailable};
+    size_t view = find_view(s->ns);
+    struct coll *k;
+    int rc;
+
+    *ret_sorted = false;
+    *ret_oplog = false;
+    if (view < NVIEWS && views[view].needs_oplog && oplog_hidden(op->database->oplog)) {
+        *ret = source_rows(a, NULL, 0, NULL);
+        return 0;
+    }
+    if (view < NVIEWS && views[view].list != NULL)
+        return view_source(op, a, view, s, ret);
+    if (view < NVIEWS) {
+        *ret_oplog = true;
+        return scan_oplog_new(op, a, &scan, ret, ret_sorted);
+    }
+    k = catalog_get(op->database->catalog, s->ns);
+    scan.k = k;
+    rc = scan_new(op, a, &scan, ret, ret_sorted);
+    coll_unref(k);
+    return rc;
+}
