@@ -40,5 +40,7 @@
 #define LIMIT_IN_FLIGHT_BYTES (512 * 1024 * 1024)        /* request bytes held by the server */
 #define LIMIT_OUT_BYTES       (64 * 1024 * 1024)         /* unsent reply bytes of a connection */
 #define LIMIT_RETRY_STMTS     100000                     /* remembered statements of one txnNumber */
+#define LIMIT_CURSOR_IDLE_MS  (10 * 60 * 1000)           /* (M) an idle cursor is closed */
+#define LIMIT_SESSION_MINUTES 30                         /* (M) an idle session is forgotten */
 
 #endif

@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 #define LINE_MAX_BYTES 4096
 
@@ -23,6 +25,50 @@ void log_set_level(enum log_level max)
 {
     atomic_store(&level_max, (int)max);
 }
+
+enum log_level log_get_level(void)
+{
+    return (enum log_level)atomic_load(&level_max);
+}
+
+/* --- recent lines ---------------------------------------------------------------------------- */
+
+struct recent_line {
+    enum log_level level;
+    char *text;
+};
+
+static struct mutex recent_mx = {.mx = PTHREAD_MUTEX_INITIALIZER};
+static struct recent_line recent[LOG_RECENT]; /* recent_mx; a ring */
+static int64_t written;                       /* recent_mx; the next one goes to written % size */
+
+static void remember(enum log_level level, const struct line *l)
+{
+    char *text = strndup(l->buf, l->len);
+    struct recent_line *r;
+
+    if (text == NULL)
+        return;
+    mutex_lock(&recent_mx);
+    r = &recent[written++ % LOG_RECENT];
+    free(r->text);
+    *r = (struct recent_line){level, text};
+    mutex_unlock(&recent_mx);
+}
+
+int64_t log_recent(void (*fn)(void *arg, enum log_level level, const char *line), void *arg)
+{
+    int64_t total;
+
+    mutex_lock(&recent_mx);
+    total = written;
+    for (int64_t i = total > LOG_RECENT ? total - LOG_RECENT : 0; i < total; i++)
+        fn(arg, recent[i % LOG_RECENT].level, recent[i % LOG_RECENT].text);
+    mutex_unlock(&recent_mx);
+    return total;
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
 
 static void add(struct line *l, const char *s)
 {
@@ -87,8 +133,9 @@ void log_write(enum log_level level, const char *component, const char *msg,
             add(&l, num);
         }
     }
-    memcpy(l.buf + l.len, "}\n", 2);
-    l.len += 2;
+    add(&l, "}");
+    remember(level, &l);
+    l.buf[l.len++] = '\n';
     if (write(STDERR_FILENO, l.buf, l.len) < 0)
         return; /* nowhere left to say so */
 }

@@ -8,6 +8,7 @@
 enum log_level { LOG_FATAL, LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level max);
+enum log_level log_get_level(void);
 
 /*
  * log_event(LOG_INFO, "storage", "recovery done", {"ms", LOG_NUM(12)}, {"path", LOG_STR(path)},);
@@ -28,5 +29,10 @@ struct log_pair {
 
 void log_write(enum log_level level, const char *component, const char *msg,
                const struct log_pair *pairs);
+
+/* The newest lines, at most LOG_RECENT, oldest first, without their newline; fn must not log.
+ * Returns how many lines were written since the start. */
+enum { LOG_RECENT = 1024 };
+int64_t log_recent(void (*fn)(void *arg, enum log_level level, const char *line), void *arg);
 
 #endif
