@@ -7,7 +7,7 @@
 
 #include "query/match.h"
 #include "query/regex.h"
-#include "tests/unit/json.h"
+#include "tests/unit/json_values.h"
 
 static struct op op;
 
