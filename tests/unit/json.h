@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Test documents from JSON text (libbson's extended JSON), with single quotes for double ones. */
+/* Documents for tests, written as extended JSON with single quotes: json(&arena, "{'a': 1}"). */
 #ifndef RUNNEL_TESTS_UNIT_JSON_H
 #define RUNNEL_TESTS_UNIT_JSON_H
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion" /* libbson's header */
-#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion" /* the library's header */
 #include <bson/bson.h>
 #pragma GCC diagnostic pop
 
-#include "base/bv.h"
+#include "base/bw.h"
 
-/* A document (or array) in the arena; fails the test on bad JSON. Needs cmocka.h before it. */
 static inline struct bv json(struct arena *a, const char *text)
 {
-    char *copy = arena_strdup(a, text);
-    bson_error_t error;
+    char *s = arena_strdup(a, text);
+    bson_error_t err;
+    struct bv doc;
     bson_t *b;
-    struct bv v;
 
-    for (char *p = copy; *p != '\0'; p++) {
-        if (*p == '\'')
-            *p = '"';
+    for (char *p = s; *p != '\0'; p++)
+        *p = *p == '\'' ? '"' : *p;
+    b = bson_new_from_json((const uint8_t *)s, -1, &err);
+    if (b == NULL) {
+        fprintf(stderr, "%s: %s\n", text, err.message);
+        abort();
     }
-    b = bson_new_from_json((const uint8_t *)copy, -1, &error);
-    if (b == NULL)
-        fail_msg("%s: %s", text, error.message);
-    v = bv_dup(a, bv_doc(bson_get_data(b)));
+    doc = bv_dup(a, bv_doc(bson_get_data(b)));
     bson_destroy(b);
-    if (text[0] == '[')
-        v.type = BV_ARRAY;
-    return v;
+    return doc;
 }
 
 #endif
