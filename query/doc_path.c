@@ -22,6 +22,8 @@ struct doc_path *doc_path_new(struct arena *a, const char *text)
 
     for (const char *s = text; *s != '\0'; s++)
         n += *s == '.';
+    if (n > DOC_PATH_PARTS_MAX)
+        return NULL;
     p = arena_alloc(a, sizeof(*p) + n * sizeof(p->parts[0]));
     p->text = arena_strdup(a, text);
     p->n = n;

@@ -20,6 +20,10 @@ struct doc_path {
     struct path_part parts[];
 };
 
+/* No document is deep enough for a longer path. */
+#define DOC_PATH_PARTS_MAX 255
+
+/* NULL: more than DOC_PATH_PARTS_MAX parts. */
 struct doc_path *doc_path_new(struct arena *a, const char *text);
 /* The array index a name stands for, or -1. */
 int32_t path_index(const char *name, size_t len);

@@ -64,6 +64,7 @@ struct match_parser {
     struct op *op;
     struct arena *a;
     const struct match_options *o;
+    size_t start_bytes; /* the arena's size at the beginning: regular expressions are bounded */
 };
 
 /* Where an operator stands. */
@@ -94,8 +95,6 @@ int match_parse_operators(struct match_parser *p, const struct match_at *at, str
 bool match_is_operators(struct bv v);
 bool match_is_top_operator(const char *name);
 int match_check_depth(struct match_parser *p, unsigned depth, struct bv at) MUST_CHECK;
-int match_regex_compile(struct match_parser *p, struct bv regex,
-                        struct match_regex *ret) MUST_CHECK;
 
 /* The bit of a BSON type in a $type set. */
 static inline uint64_t match_type_bit(uint8_t type)

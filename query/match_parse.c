@@ -157,6 +157,9 @@ static int parse_field(struct match_parser *p, const struct belem *e, unsigned d
     struct match *m = NULL;
 
     at.dp = doc_path_new(p->a, e->key);
+    if (at.dp == NULL)
+        return op_fail(p->op, ERR_BAD_VALUE, "a field path has more than %d parts",
+                       DOC_PATH_PARTS_MAX);
     at.path = at.dp->text;
     if (match_is_operators(e->v)) {
         at.siblings = e->v;
@@ -212,7 +215,7 @@ int match_parse_filter(struct match_parser *p, struct bv filter, unsigned depth,
 int match_parse(struct op *op, struct arena *a, struct bv filter, const struct match_options *o,
                 struct match **ret)
 {
-    struct match_parser p = {op, a, o};
+    struct match_parser p = {op, a, o, a->bytes};
 
     return match_parse_filter(&p, bv_dup(a, filter), 0, false, ret);
 }

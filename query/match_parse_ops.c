@@ -41,6 +41,23 @@ int match_parse_comparison(struct match_parser *p, const struct match_at *at, co
     return 0;
 }
 
+/* --- regular expressions -------------------- */
+
+/* A short pattern may compile to much; all of a filter together is bounded. */
+#define REGEX_BYTES_MAX (64u * 1024 * 1024)
+
+static int compile_regex(struct match_parser *p, const char *pattern, size_t pattern_len,
+                         const char *flags, size_t flags_len, struct match_regex *ret)
+{
+    ret->pattern = pattern;
+    ret->flags = flags;
+    TRY_RETURN(regex_compile(p->op, p->a, pattern, pattern_len, flags, flags_len, &ret->code));
+    if (p->a->bytes - p->start_bytes > REGEX_BYTES_MAX)
+        return op_fail(p->op, ERR_EXCEEDED_MEMORY_LIMIT,
+                       "the regular expressions of the filter are too large");
+    return 0;
+}
+
 /* --- $in, $nin ----------------------------------------------------------------------------- */
 
 static int cmp_values(const void *a, const void *b)
@@ -81,6 +98,14 @@ static void in_sort(struct match_in *in)
     in->nvalues = n;
 }
 
+static int compile_value(struct match_parser *p, struct bv regex, struct match_regex *ret)
+{
+    const char *pattern = (const char *)regex.p;
+    size_t n = strlen(pattern);
+
+    return compile_regex(p, pattern, n, pattern + n + 1, strlen(pattern + n + 1), ret);
+}
+
 int match_parse_in(struct match_parser *p, const struct match_at *at, const struct belem *e,
                    enum match_kind k, struct match **ret)
 {
@@ -98,7 +123,7 @@ int match_parse_in(struct match_parser *p, const struct match_at *at, const stru
         if (v.v.type == BV_UNDEFINED)
             return bad_value(p, "InMatchExpression equality cannot be undefined");
         if (v.v.type == BV_REGEX) {
-            TRY_RETURN(match_regex_compile(p, v.v, &in->regexes[in->nregexes]));
+            TRY_RETURN(compile_value(p, v.v, &in->regexes[in->nregexes]));
             in->nregexes++;
             continue;
         }
@@ -112,21 +137,10 @@ int match_parse_in(struct match_parser *p, const struct match_at *at, const stru
     return 0;
 }
 
-/* --- regular expressions ------------------------------------------------------------------- */
-
-int match_regex_compile(struct match_parser *p, struct bv regex, struct match_regex *ret)
-{
-    ret->pattern = (const char *)regex.p;
-    ret->flags = ret->pattern + strlen(ret->pattern) + 1;
-    return regex_compile(p->op, p->a, ret->pattern, strlen(ret->pattern), ret->flags,
-                         strlen(ret->flags), &ret->code);
-}
-
 int match_parse_regex(struct match_parser *p, const struct match_at *at, const struct belem *e,
                       enum match_kind k, struct match **ret)
 {
     struct match *m = match_node(p, k, at, e);
-    struct match_regex *re = &m->u.regex;
     struct bv options = bv_get(at->siblings, "$options");
     const char *pattern, *flags = "";
     uint32_t n, nflags = 0;
@@ -150,9 +164,7 @@ int match_parse_regex(struct match_parser *p, const struct match_at *at, const s
     } else {
         return bad_value(p, "$regex has to be a string");
     }
-    TRY_RETURN(regex_compile(p->op, p->a, pattern, n, flags, nflags, &re->code));
-    re->pattern = pattern;
-    re->flags = flags;
+    TRY_RETURN(compile_regex(p, pattern, n, flags, nflags, &m->u.regex));
     *ret = m;
     return 0;
 }

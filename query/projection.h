@@ -24,9 +24,9 @@ int projection_parse(struct op *op, struct arena *a, struct bv spec, enum projec
 /* The result lives in ev->scratch (or is doc itself). */
 int projection_apply(const struct projection *p, struct eval *ev, struct bv doc,
                      struct bv *ret) MUST_CHECK;
-/* True when every top-level field outside the spec passes unchanged and none is computed; the
- * paths that are changed, computed or removed are given to fn. For push-down. */
-void projection_modified_paths(const struct projection *p,
-                               void (*fn)(void *arg, const char *path), void *arg);
+/* For push-down: the top-level fields that the projection changes, computes or removes; fn(arg, "")
+ * for an inclusion, which may remove any. All others pass unchanged. */
+void projection_modified_paths(const struct projection *p, void (*fn)(void *arg, const char *path),
+                               void *arg);
 
 #endif

@@ -532,6 +532,48 @@ static void test_view(void **state)
     op_fini(&op);
 }
 
+static void test_expr(void **state)
+{
+    static const struct row rows[] = {
+        {"{\"%expr\": {\"%gt\": [\"$a\", \"$b\"]}}", "{\"a\": 2, \"b\": 1}", true},
+        {"{\"%expr\": {\"%gt\": [\"$a\", \"$b\"]}}", "{\"a\": 1, \"b\": 1}", false},
+        {"{\"%and\": [{\"a\": 1}, {\"%expr\": {\"%eq\": [\"$$ROOT.b\", 2]}}]}",
+         "{\"a\": 1, \"b\": 2}", true},
+        {"{\"%expr\": \"$a\"}", "{\"a\": 0}", false},
+    };
+    char names[100] = "";
+    struct match *m = NULL;
+
+    (void)state;
+    CHECK(rows);
+    op_init(&op);
+    assert_int_equal(parse("{\"%expr\": {\"%and\": [\"$a.b\", \"$a.c\", \"$d\"]}}", &m), 0);
+    match_paths(m, add_name, names);
+    assert_string_equal(names, "a d ");
+    op_fini(&op);
+}
+
+static void test_hostile_paths(void **state)
+{
+    struct match *m = NULL;
+    struct bw w;
+    char path[600];
+
+    (void)state;
+    op_init(&op);
+    memset(path, '.', sizeof(path));
+    path[254] = '\0';
+    bw_init(&w, &op.arena);
+    bw_i32(&w, path, 1);
+    assert_int_equal(match_parse(&op, &op.arena, bw_done(&w), NULL, &m), 0);
+    path[254] = '.';
+    path[255] = '\0';
+    bw_init(&w, &op.arena);
+    bw_i32(&w, path, 1);
+    assert_int_equal(match_parse(&op, &op.arena, bw_done(&w), NULL, &m), ERR_BAD_VALUE);
+    op_fini(&op);
+}
+
 static void test_regex_limits(void **state)
 {
     struct regex *re = NULL;
@@ -569,42 +611,16 @@ static void test_regex_limits(void **state)
     op_fini(&op);
 }
 
-/* Stand-ins for the parts of query/expr.c that filters call. */
-__attribute__((weak)) int expr_parse(struct op *o, struct arena *a, struct bv v,
-                                     struct expr_vars *vars, struct expr **ret)
-{
-    (void)a;
-    (void)v;
-    (void)vars;
-    (void)ret;
-    return op_fail(o, ERR_NOT_IMPLEMENTED, "no expressions in this test");
-}
-
-__attribute__((weak)) int expr_eval(const struct expr *e, struct eval *ev, struct bv *ret)
-{
-    (void)e;
-    (void)ev;
-    (void)ret;
-    return ERR_NOT_IMPLEMENTED;
-}
-
-__attribute__((weak)) void expr_paths(const struct expr *e, void (*fn)(void *arg, const char *path),
-                                      void *arg)
-{
-    (void)e;
-    (void)fn;
-    (void)arg;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equality),     cmocka_unit_test(test_null),
-        cmocka_unit_test(test_order),        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_operators),    cmocka_unit_test(test_regex),
-        cmocka_unit_test(test_position),     cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_depth),        cmocka_unit_test(test_view),
-        cmocka_unit_test(test_regex_limits),
+        cmocka_unit_test(test_equality),      cmocka_unit_test(test_null),
+        cmocka_unit_test(test_order),         cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_operators),     cmocka_unit_test(test_regex),
+        cmocka_unit_test(test_position),      cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_depth),         cmocka_unit_test(test_view),
+        cmocka_unit_test(test_regex_limits),  cmocka_unit_test(test_expr),
+        cmocka_unit_test(test_hostile_paths),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
