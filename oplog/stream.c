@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "oplog/stream.h"
+
+#include <stdlib.h>
+
+#include "oplog/reader.h"
+#include "oplog/unwind.h"
+
+/* A token that must outlive the arenas of requests: a high-water mark, or a document's bytes. */
+struct kept_token {
+    uint64_t time; /* when doc is NULL */
+    uint8_t *doc;
+    uint32_t len;
+};
+
+struct stream {
+    struct oplog *oplog;
+    struct stream_options o;
+    struct oplog_reader *reader; /* within a batch */
+    struct unwind unwind;        /* the transaction at next_optime */
+    bool unwinding;
+
+    uint64_t next_optime; /* the first change not dealt with */
+    int32_t next_index;   /* within a transaction */
+    bool begun;           /* the start was found to lie within the oplog */
+    bool searching;       /* the event of o.resume has not turned up yet */
+
+    struct kept_token token;
+    uint64_t latest;  /* the time that token stands for */
+    uint64_t emitted; /* clusterTime of the newest event given out */
+
+    bool ending; /* `invalidate` is the next event */
+    bool ended;
+    struct kept_token invalidate;
+    uint64_t invalidate_time;
+    int64_t invalidate_wall_ms;
+};
+
+/* --- tokens ----------------------------------------------------------------------------------- */
+
+static void keep_mark(struct kept_token *k, uint64_t time)
+{
+    free(k->doc);
+    *k = (struct kept_token){.time = time};
+}
+
+static void keep_token(struct kept_token *k, struct bv token)
+{
+    uint8_t *p = realloc(k->doc, token.len);
+
+    if (p == NULL)
+        abort();
+    memcpy(p, token.p, token.len);
+    k->doc = p;
+    k->len = token.len;
+}
+
+struct bv stream_token(const struct stream *s, struct arena *a)
+{
+    const struct kept_token *k = &s->token;
+
+    if (k->doc == NULL)
+        return token_high_water_mark(a, k->time, s->o.token_version);
+    return bv_dup(a, (struct bv){k->doc, k->len, BV_DOC});
+}
+
+void stream_delivered(struct stream *s, struct bv token)
+{
+    keep_token(&s->token, token);
+    if (s->emitted > s->latest)
+        s->latest = s->emitted;
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+    uint64_t start = o->start_time;
+
+    if (s == NULL)
+        abort();
+    s->oplog = oplog;
+    s->o = *o;
+    if (o->start == STREAM_FROM_NOW)
+        start = oplog_allocated(oplog) + 1;
+    else if (o->start == STREAM_FROM_TOKEN)
+        start = o->resume.cluster_time;
+    s->next_optime = start;
+    s->latest = start;
+    s->searching = o->start == STREAM_FROM_TOKEN && o->resume.type == TOKEN_EVENT;
+    if (o->start == STREAM_FROM_TOKEN)
+        keep_token(&s->token, o->resume_doc);
+    else
+        keep_mark(&s->token, start);
+    return s;
+}
+
+void stream_save(struct stream *s)
+{
+    if (s->unwinding)
+        unwind_close(&s->unwind);
+    s->unwinding = false;
+    oplog_reader_close(s->reader);
+    s->reader = NULL;
+}
+
+void stream_free(struct stream *s)
+{
+    if (s == NULL)
+        return;
+    stream_save(s);
+    free(s->token.doc);
+    free(s->invalidate.doc);
+    free(s);
+}
+
+int stream_wait(struct stream *s, struct op *op)
+{
+    if (s->ending || s->ended || s->next_index > 0)
+        return 0;
+    return oplog_wait_entry(s->oplog, op, &s->o.scope, s->next_optime - 1);
+}
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+static int fatal(struct op *op, int rc)
+{
+    op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
+    return rc;
+}
+
+static int position_lost(struct stream *s, struct op *op)
+{
+    if (s->begun)
+        return op_fail(op, ERR_CAPPED_POSITION_LOST,
+                       "CollectionScan died due to position in capped collection being deleted. "
+                       "Last seen record id: RecordId(%llu)",
+                       (unsigned long long)s->next_optime - 1);
+    return fatal(op, op_fail(op, ERR_CHANGE_STREAM_HISTORY_LOST,
+                             "Resume of change stream was not possible, as the resume point may "
+                             "no longer be in the oplog."));
+}
+
+static int token_not_found(struct stream *s, struct op *op)
+{
+    return fatal(op, op_fail(op, ERR_CHANGE_STREAM_FATAL,
+                             "cannot resume stream; the resume token was not found. %s",
+                             bv_show(&op->arena, s->o.resume_doc, 512)));
+}
+
+/* --- reading changes -------------------------------------------------------------------------- */
+
+static int open_reader(struct stream *s, struct op *op)
+{
+    uint64_t from = s->next_optime, oldest = oplog_oldest(s->oplog), horizon;
+    int rc;
+
+    if (from < oldest && oplog_complete(s->oplog))
+        from = oldest;
+    rc = oplog_reader_open(s->oplog, op, from, &s->o.scope, false, &s->reader);
+    if (rc == ERR_CAPPED_POSITION_LOST)
+        return position_lost(s, op);
+    if (rc != 0)
+        return rc;
+    horizon = oplog_reader_horizon(s->reader);
+    if (horizon > op->read_optime)
+        op->read_optime = horizon;
+    return 0;
+}
+
+/* Steps over operations that were dealt with in an earlier batch, or are out of scope. */
+static bool next_inner(struct stream *s, struct change *ret)
+{
+    while (unwind_next(&s->unwind, ret)) {
+        if (ret->txn_op_index < s->next_index)
+            continue;
+        s->next_index = ret->txn_op_index + 1;
+        if (scope_matches(&s->o.scope, &ret->row))
+            return true;
+    }
+    unwind_close(&s->unwind);
+    s->unwinding = false;
+    s->next_optime++;
+    s->next_index = 0;
+    return false;
+}
+
+/* The next change in scope; the stream's position moves behind it. */
+static int next_change(struct stream *s, struct op *op, struct change *ret, bool *ret_found)
+{
+    struct oplog_row row;
+    int rc;
+
+    if (s->unwinding && next_inner(s, ret)) {
+        *ret_found = true;
+        return 0;
+    }
+    if (s->reader == NULL)
+        TRY_RETURN(open_reader(s, op));
+    for (;;) {
+        rc = oplog_reader_next(s->reader, &row, ret_found);
+        if (rc == ERR_CAPPED_POSITION_LOST)
+            return position_lost(s, op);
+        if (rc != 0 || !*ret_found)
+            return rc;
+        if (!unwind_wanted(&row))
+            break;
+        if (row.optime > s->next_optime)
+            s->next_index = 0;
+        s->next_optime = row.optime;
+        s->unwinding = true;
+        TRY_RETURN(unwind_open(&s->unwind, s->oplog, op, &row));
+        if (next_inner(s, ret))
+            return 0;
+    }
+    *ret = (struct change){.row = row, .image_optime = row.optime};
+    s->next_optime = row.optime + 1;
+    s->next_index = 0;
+    return 0;
+}
+
+/* All there is has been read: the token may stand for the newest entry passed. */
+static int at_end(struct stream *s, struct op *op)
+{
+    uint64_t passed = oplog_reader_position(s->reader);
+
+    if (s->searching && passed >= s->o.resume.cluster_time)
+        return token_not_found(s, op);
+    s->begun = true;
+    if (passed >= s->next_optime) {
+        s->next_optime = passed + 1;
+        s->next_index = 0;
+    }
+    if (passed > s->latest) {
+        keep_mark(&s->token, passed);
+        s->latest = passed;
+    }
+    return 0;
+}
+
+/* --- showing events --------------------------------------------------------------------------- */
+
+static bool ends_scope(const struct stream *s, const struct event *e)
+{
+    switch (s->o.scope.kind) {
+    case SCOPE_COLLECTION:
+        return (e->flags & EVENT_ENDS_COLLECTION) != 0;
+    case SCOPE_DATABASE:
+        return (e->flags & EVENT_ENDS_DATABASE) != 0;
+    default:
+        return false;
+    }
+}
+
+static void queue_invalidate(struct stream *s, struct arena *scratch, const struct event *e)
+{
+    struct resume_token t;
+
+    event_token(e, scratch, s->o.token_version, true, &t);
+    keep_token(&s->invalidate, token_encode(scratch, &t));
+    s->invalidate_time = e->change->row.optime;
+    s->invalidate_wall_ms = e->change->row.wall_ms;
+    s->ending = true;
+}
+
+/*
+ * Compares the event, and the invalidate that would follow it, with the token looked for. Tokens
+ * are compared in the version of the client's. Nothing that is met here is shown, but for the
+ * invalidate behind the very event that the token names.
+ */
+static int search(struct stream *s, struct op *op, struct arena *scratch, const struct event *e)
+{
+    struct resume_token t;
+    int c;
+
+    event_token(e, scratch, s->o.resume.version, false, &t);
+    c = token_cmp(&t, &s->o.resume);
+    if (c > 0)
+        return token_not_found(s, op);
+    if (c == 0) {
+        s->searching = false;
+        if (ends_scope(s, e))
+            queue_invalidate(s, scratch, e);
+        return 0;
+    }
+    if (!ends_scope(s, e))
+        return 0;
+    event_token(e, scratch, s->o.resume.version, true, &t);
+    c = token_cmp(&t, &s->o.resume);
+    if (c > 0)
+        return token_not_found(s, op);
+    if (c == 0)
+        s->searching = false;
+    return 0;
+}
+
+/* BV_NONE: the change gives no event. */
+static int show(struct stream *s, struct op *op, struct arena *scratch, const struct change *c,
+                struct bv *ret)
+{
+    struct resume_token t;
+    struct event e;
+    bool found, accepted = true;
+
+    *ret = BV_NONE;
+    TRY_RETURN(event_open(op, scratch, c, &e, &found));
+    if (!found || ((e.flags & EVENT_EXPANDED) != 0 && !s->o.event.expanded))
+        return 0;
+    if (s->searching)
+        return search(s, op, scratch, &e);
+    if (ends_scope(s, &e))
+        queue_invalidate(s, scratch, &e);
+    if (s->o.accept != NULL)
+        TRY_RETURN(s->o.accept(s->o.accept_arg, op, scratch, &e, &accepted));
+    if (!accepted)
+        return 0;
+    event_token(&e, scratch, s->o.token_version, false, &t);
+    TRY_RETURN(event_build(op, scratch, s->oplog, &e, &s->o.event, token_encode(scratch, &t), ret));
+    s->emitted = c->row.optime;
+    s->begun = true;
+    return 0;
+}
+
+static struct bv show_invalidate(struct stream *s, struct arena *scratch)
+{
+    struct bv token = {s->invalidate.doc, s->invalidate.len, BV_DOC};
+
+    s->ending = false;
+    s->ended = true;
+    s->emitted = s->invalidate_time;
+    return event_build_invalidate(scratch, s->invalidate_time, s->invalidate_wall_ms, token);
+}
+
+int stream_next(struct stream *s, struct op *op, struct arena *scratch, struct bv *ret,
+                bool *ret_more)
+{
+    *ret = BV_NONE;
+    *ret_more = true;
+    if (s->ended) {
+        /* A filter may have dropped it; the stream resumes behind it all the same. */
+        stream_delivered(s, (struct bv){s->invalidate.doc, s->invalidate.len, BV_DOC});
+        *ret_more = false;
+        return 0;
+    }
+    for (uint32_t i = 1;; i++) {
+        struct change c;
+        bool found;
+
+        if (s->ending) {
+            *ret = show_invalidate(s, scratch);
+            return 0;
+        }
+        if (i % 256 == 0)
+            TRY_RETURN(op_check(op));
+        TRY_RETURN(next_change(s, op, &c, &found));
+        if (!found)
+            return at_end(s, op);
+        TRY_RETURN(show(s, op, scratch, &c, ret));
+        if (!bv_is_missing(*ret))
+            return 0;
+        arena_reset(scratch);
+    }
+}
