@@ -14,7 +14,9 @@
 #include "base/bw.h"
 #include "base/fields.h"
 #include "query/database.h"
+#include "server/parking.h"
 #include "server/settings.h"
+#include "server/timers.h"
 
 struct server;
 struct conn;
@@ -54,6 +56,12 @@ struct write_concern {
     int64_t wtimeout_ms;
 };
 
+/* Where a request stands with the executor. */
+enum request_phase {
+    REQUEST_RUN,  /* its command runs, or waits to run again */
+    REQUEST_ACK,  /* the reply is finished and waits for its horizon */
+};
+
 struct request {
     struct op op;                /* first: &rq->op and rq are the same address */
     struct server *server;
@@ -81,8 +89,34 @@ struct request {
     bool bypass_validation;
 
     struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
-    int64_t park_start_us;
+    int64_t park_start_us;       /* when the request began to wait for the first time; 0: never */
+    bool change_stream;          /* aggregate or getMore of a change stream: for error labels */
+    struct cursor_entry *cursor; /* pinned by this request, also while it is parked */
+    unsigned replies;            /* replies sent so far; > 0: the next one of an exhaust series */
+
+    /* the executor's */
+    enum request_phase phase;
+    struct parking parking;
+    struct timer timer;
+    const uint8_t *raw;          /* the message; survives a park */
+    size_t raw_len;
+    bool raw_owned;              /* on the heap, freed with the request; else the connection's */
+    bool legacy;                 /* came as OP_QUERY: answered by OP_REPLY */
+    bool checksum;               /* the reply carries one too */
+    bool close_after;            /* close the connection behind the reply */
+    int32_t request_id;          /* of the message; then of our last reply to it (exhaust) */
+    struct bv out;               /* the finished reply, in the arena */
+    struct request *free_next;
 };
+
+struct request *request_new(struct server *s, struct conn *c);
+void request_free(struct request *rq); /* NULL: nothing */
+/* Before a park: keeps the message, gives all other memory back. */
+void request_rest(struct request *rq);
+/* Before a run that is not the first one. */
+void request_rerun(struct request *rq, enum wake_reason woken);
+/* The request is over: gives up what it holds (cursor, session) before the next one may begin. */
+void request_end(struct request *rq);
 
 #define rq_of(opp) ((struct request *)(void *)(opp))
 

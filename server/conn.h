@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * One client connection: its socket, what was read and not yet framed, what was not yet sent, and
+ * what the client said about itself.
+ *
+ * Owner. A connection has one owner at a time. ARMED: epoll owns it, and the worker that gets its
+ * event takes it over. BUSY: a worker, the run queue, or its parked request. Only the owner
+ * touches it, but for the fields under `mx`, by which others find and interrupt its request.
+ *
+ * Structs are recycled and never freed while the executor lives, so an event that was fetched for
+ * a connection already closed finds another generation and is dropped.
+ */
+#ifndef RUNNEL_SERVER_CONN_H
+#define RUNNEL_SERVER_CONN_H
+
+#include "base/bv.h"
+#include "base/mutex.h"
+#include "wire/message.h"
+#include "wire/transport.h"
+
+struct request;
+struct server;
+
+enum conn_state { CONN_FREE, CONN_ARMED, CONN_BUSY };
+
+struct conn {
+    struct mutex mx;
+    enum conn_state state;  /* mx */
+    uint32_t gen;           /* mx */
+    bool hung_up;           /* mx: the client is gone */
+    bool streaming;         /* mx: an exhaust series is on, the client must be silent */
+    struct request *rq;     /* mx; the owner may read it without */
+
+    uint32_t slot;
+    struct conn *queue_next; /* the executor's queues and free list */
+    struct server *server;
+    struct transport transport;
+    int64_t id;
+    bool local;             /* by the Unix socket */
+    uint8_t *in;            /* received; the front is at in_off */
+    size_t in_off, in_len, in_cap;
+    uint8_t *out;           /* to be sent */
+    size_t out_off, out_len;
+    char *remote;           /* "ip:port" of the client */
+    char *me;               /* "ip:port" that the client reached; made on demand */
+    uint8_t *client;        /* hello's client document, or NULL */
+    char *app_name;         /* from it, or NULL */
+    bool said_hello;
+};
+
+enum { CONN_SCRATCH_BYTES = 64 * 1024 };
+
+enum conn_input {
+    INPUT_NONE,    /* no whole message: arm and wait */
+    INPUT_MESSAGE, /* *ret is a framed message */
+    INPUT_CLOSED,  /* the client is gone, or sent nonsense; err tells, if it is worth a line */
+};
+
+/*
+ * The next message. It lies in the scratch memory or in c->in and stays there until
+ * conn_consume(). *ret_dry: everything that had arrived is now consumed, so there is no need to
+ * read again before arming.
+ */
+enum conn_input conn_next_message(struct conn *c, uint8_t *scratch, struct error *err,
+                                  const uint8_t **ret, size_t *ret_len, bool *ret_dry);
+/* Done with the message that conn_next_message() gave. If `keep` is set the caller needs it for
+ * longer: it gets heap memory of its own (freed with free()), without a copy where that can be. */
+void conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep);
+
+enum conn_output {
+    OUTPUT_SENT,
+    OUTPUT_PENDING, /* the rest is kept: arm for writing, then conn_flush() */
+    OUTPUT_BROKEN,
+};
+enum conn_output conn_send(struct conn *c, const struct iovec *iov, int n);
+enum conn_output conn_flush(struct conn *c);
+
+/* Frees all but the struct. */
+void conn_clear(struct conn *c);
+/* The address that the client reached, as "host:port". */
+const char *conn_me(struct conn *c);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The process: what commands reach through rq->server. One per process; any thread. */
+#ifndef RUNNEL_SERVER_SERVER_H
+#define RUNNEL_SERVER_SERVER_H
+
+#include <stdatomic.h>
+
+#include "query/database.h"
+#include "server/settings.h"
+#include "server/topology.h"
+
+struct executor;
+struct sessions;
+struct cursors;
+
+/* Counted since the start; for serverStatus. */
+struct server_counters {
+    _Atomic int64_t op_insert, op_query, op_update, op_delete, op_getmore, op_command;
+    _Atomic int64_t bytes_in, bytes_out, requests;
+    _Atomic int64_t connections, connections_created;
+    _Atomic int64_t in_flight_bytes; /* of messages being received or kept by parked requests */
+    _Atomic int64_t asserts_user;    /* replies with an error */
+    _Atomic int64_t parked;          /* requests waiting now */
+    _Atomic int64_t exhaust_hello, awaiting_hello;
+};
+
+struct server {
+    struct settings settings;
+    _Atomic(struct database *) database; /* NULL until it is open */
+    struct executor *executor;
+    struct sessions *sessions;
+    struct cursors *cursors;
+    struct topology topology;
+    struct server_counters counters;
+    uint8_t replica_set_id[12];
+    int64_t start_us;        /* monotonic */
+    int64_t start_wall_ms;
+    int port;                /* bound */
+    char host[300];          /* "host:port" of the configuration (rs.conf()) */
+    _Atomic int stopping;    /* set once, by a signal or the shutdown command */
+};
+
+/* Begins an orderly stop; any thread. */
+void server_stop(struct server *s);
+
+#endif
