@@ -37,6 +37,7 @@ enum cmd_flag {
     CMD_API_V1 = 1 << 9,      /* in Stable API version 1 */
     CMD_OP_QUERY = 1 << 10,   /* also by OP_QUERY */
     CMD_SECRET = 1 << 11,     /* its body is not logged */
+    CMD_OWN_MAX_TIME = 1 << 12, /* maxTimeMS is not its deadline (getMore, hello) */
 };
 
 struct command {
@@ -91,7 +92,9 @@ struct request {
     struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
     int64_t park_start_us;       /* when the request began to wait for the first time; 0: never */
     bool change_stream;          /* aggregate or getMore of a change stream: for error labels */
+    struct request *session_next; /* among the requests of its session */
     struct cursor_entry *cursor; /* pinned by this request, also while it is parked */
+    int64_t topology_seen;       /* exhaust hello: the counter of the reply sent last */
     unsigned replies;            /* replies sent so far; > 0: the next one of an exhaust series */
 
     /* the executor's */
@@ -102,8 +105,11 @@ struct request {
     size_t raw_len;
     bool raw_owned;              /* on the heap, freed with the request; else the connection's */
     bool legacy;                 /* came as OP_QUERY: answered by OP_REPLY */
+    bool legacy_failure;         /* an OP_QUERY that was not even a command */
     bool checksum;               /* the reply carries one too */
     bool close_after;            /* close the connection behind the reply */
+    bool to_schema;              /* runs on the schema thread from now on */
+    bool handed_on;              /* queued by its runner, not by a wake-up */
     int32_t request_id;          /* of the message; then of our last reply to it (exhaust) */
     struct bv out;               /* the finished reply, in the arena */
     struct request *free_next;
@@ -113,8 +119,10 @@ struct request *request_new(struct server *s, struct conn *c);
 void request_free(struct request *rq); /* NULL: nothing */
 /* Before a park: keeps the message, gives all other memory back. */
 void request_rest(struct request *rq);
-/* Before a run that is not the first one. */
+/* Before a run that is not the first one. WAKE_NONE: it was not parked, only moved. */
 void request_rerun(struct request *rq, enum wake_reason woken);
+/* Before the next run of an exhaust series: as if the same message had come again. */
+void request_again(struct request *rq);
 /* The request is over: gives up what it holds (cursor, session) before the next one may begin. */
 void request_end(struct request *rq);
 

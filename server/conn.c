@@ -211,20 +211,36 @@ enum conn_output conn_flush(struct conn *c)
     return OUTPUT_SENT;
 }
 
+void conn_set_client(struct conn *c, struct bv client, const char *app_name)
+{
+    uint8_t *doc = malloc(client.len);
+    char *name = app_name == NULL ? NULL : strdup(app_name);
+
+    if (doc == NULL || (app_name != NULL && name == NULL))
+        abort();
+    memcpy(doc, client.p, client.len);
+    mutex_lock(&c->mx);
+    c->client = doc;
+    c->app_name = name;
+    mutex_unlock(&c->mx);
+}
+
 void conn_clear(struct conn *c)
 {
     drop_input(c);
     free(c->out);
-    free(c->remote);
     free(c->me);
-    free(c->client);
-    free(c->app_name);
     c->out = NULL;
     c->out_off = c->out_len = 0;
-    c->remote = c->me = c->app_name = NULL;
+    mutex_lock(&c->mx);
+    free(c->client);
+    free(c->app_name);
+    free(c->remote);
+    c->remote = c->app_name = NULL;
     c->client = NULL;
-    c->said_hello = false;
-    c->local = false;
+    mutex_unlock(&c->mx);
+    c->me = NULL;
+    c->local = c->close_when_sent = false;
 }
 
 const char *conn_me(struct conn *c)

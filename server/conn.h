@@ -45,7 +45,7 @@ struct conn {
     char *me;               /* "ip:port" that the client reached; made on demand */
     uint8_t *client;        /* hello's client document, or NULL */
     char *app_name;         /* from it, or NULL */
-    bool said_hello;
+    bool close_when_sent;
 };
 
 enum { CONN_SCRATCH_BYTES = 64 * 1024 };
@@ -75,6 +75,8 @@ enum conn_output {
 enum conn_output conn_send(struct conn *c, const struct iovec *iov, int n);
 enum conn_output conn_flush(struct conn *c);
 
+/* Keeps copies of the client document and the application's name (or NULL). */
+void conn_set_client(struct conn *c, struct bv client, const char *app_name);
 /* Frees all but the struct. */
 void conn_clear(struct conn *c);
 /* The address that the client reached, as "host:port". */

@@ -37,6 +37,9 @@ int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch
 int cursor_get_more(struct request *rq, int64_t id, const char *ns,
                     const struct batch_opts *o, int64_t max_time_ms /* -1: none */) MUST_CHECK;
 
+/* The end of the request that has it pinned: the cursor may be used by others. */
+void cursor_unpin(struct request *rq);
+
 /* killCursors: true when the id was an open cursor of this namespace (now dead). */
 bool cursors_kill(struct cursors *cs, struct request *rq, int64_t id, const char *ns);
 void cursors_kill_session(struct cursors *cs, struct bv lsid);

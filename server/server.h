@@ -32,6 +32,7 @@ struct server {
     struct cursors *cursors;
     struct topology topology;
     struct server_counters counters;
+    _Atomic uint64_t gossip_time; /* newest $clusterTime that clients told */
     uint8_t replica_set_id[12];
     int64_t start_us;        /* monotonic */
     int64_t start_wall_ms;

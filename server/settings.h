@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Every setting of the process, from the command line, the config file and setParameter: one row
- * each in options.def. */
+/* Every setting of the process, from the command line and the config file: one row each in
+ * options.def. Set before any thread starts, constant afterwards. */
 #ifndef RUNNEL_SERVER_SETTINGS_H
 #define RUNNEL_SERVER_SETTINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/error.h"
 
 #define RUNNEL_VERSION       "0.1.0"
 #define MONGO_VERSION        "7.0.14"
@@ -31,5 +33,18 @@ struct settings {
     int argc;                /* as started, for getCmdLineOpts */
     char **argv;
 };
+
+void settings_default(struct settings *s);
+/* Sets one by its name from text; a flag takes "true" or "false". Strings are copied and live as
+ * long as the process. ERR_BAD_VALUE, or ERR_INVALID_OPTIONS for an unknown name. */
+int settings_set(struct settings *s, const char *name, const char *value,
+                 struct error *err) MUST_CHECK;
+/* A YAML mapping of names to scalars. */
+int settings_load(struct settings *s, const char *path, struct error *err) MUST_CHECK;
+/* Rules between settings. */
+int settings_check(const struct settings *s, struct error *err) MUST_CHECK;
+/* Defaults, config file, command line (which goes first), rules. --help and --version print and
+ * end the process, as bad usage does. */
+int settings_parse(struct settings *s, int argc, char **argv, struct error *err) MUST_CHECK;
 
 #endif

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The fields that any command may carry, with MongoDB's errors. */
+#include "base/clock.h"
+#include "base/limits.h"
+#include "server/dispatch.h"
+#include "server/server.h"
+#include "server/weak.h"
+#include "server/sessions.h"
+
+#define YEAR_SECONDS (365 * 86400)
+
+/* What is needed only while the envelope is parsed. */
+struct envelope {
+    bool autocommit, start_transaction; /* given */
+    const char *api_version;
+    bool api_strict, api_flags;
+};
+
+static int wrong_type(struct op *op, const char *field, struct bv v, const char *expected)
+{
+    return op_fail(op, ERR_TYPE_MISMATCH,
+                   "BSON field '%s' is the wrong type '%s', expected type '%s'", field,
+                   bv_type_name(v.type), expected);
+}
+
+int envelope_db(struct request *rq)
+{
+    struct op *op = &rq->op;
+    struct bv v;
+    const char *s;
+    uint32_t n;
+
+    if (rq->legacy)
+        return check_db_name(op, op->db);
+    v = bv_get(op->cmd, "$db");
+    if (bv_is_missing(v))
+        return op_fail(op, 40571, "OP_MSG requests require a $db argument");
+    if (v.type != BV_STRING)
+        return wrong_type(op, "$db", v, "string");
+    s = bv_str(v, &n);
+    if (memchr(s, 0, n) != NULL)
+        return op_fail(op, ERR_INVALID_NAMESPACE,
+                       "namespaces cannot have embedded null characters");
+    op->db = s;
+    return check_db_name(op, s);
+}
+
+/* --- read and write concern ------------------------------------------------------------------- */
+
+static int parse_level(struct request *rq, struct bv v)
+{
+    static const char *const levels[] = {"local", "available", "majority", "linearizable",
+                                         "snapshot"};
+
+    if (v.type != BV_STRING)
+        return wrong_type(&rq->op, "readConcern.level", v, "string");
+    for (int i = 0; i < 5; i++) {
+        if (bv_str_is(v, levels[i])) {
+            rq->read_level = (enum read_level)i;
+            return 0;
+        }
+    }
+    return op_fail(&rq->op, ERR_BAD_VALUE,
+                   "Enumeration value '%.100s' for field 'readConcern.level' is not a valid value.",
+                   bv_str(v, NULL));
+}
+
+static int parse_time(struct op *op, const char *field, struct bv v, uint64_t *ret)
+{
+    if (v.type != BV_TIMESTAMP)
+        return wrong_type(op, field, v, "timestamp");
+    if (bv_ts(v) == 0)
+        return op_fail(op, ERR_INVALID_OPTIONS, "%s cannot be a null timestamp", field);
+    *ret = bv_ts(v);
+    return 0;
+}
+
+static int parse_read_concern(struct request *rq, struct bv v)
+{
+    struct op *op = &rq->op;
+    struct biter it = biter(v);
+    struct belem e;
+
+    if (v.type != BV_DOC)
+        return wrong_type(op, "readConcern", v, "object");
+    rq->read_concern_given = true;
+    while (biter_next(&it, &e)) {
+        if (strcmp(e.key, "level") == 0)
+            TRY_RETURN(parse_level(rq, e.v));
+        else if (strcmp(e.key, "afterClusterTime") == 0)
+            TRY_RETURN(parse_time(op, "readConcern.afterClusterTime", e.v,
+                                  &rq->after_cluster_time));
+        else if (strcmp(e.key, "atClusterTime") == 0)
+            TRY_RETURN(parse_time(op, "readConcern.atClusterTime", e.v, &rq->at_cluster_time));
+        else if (strcmp(e.key, "provenance") != 0)
+            return op_fail(op, ERR_IDL_UNKNOWN_FIELD,
+                           "BSON field 'readConcern.%.200s' is an unknown field.", e.key);
+    }
+    if (rq->after_cluster_time != 0 && rq->at_cluster_time != 0)
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "Specifying a timestamp for readConcern snapshot in a causally consistent "
+                       "session is not allowed.");
+    if (rq->at_cluster_time != 0 && rq->read_level != READ_SNAPSHOT)
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "atClusterTime can only be set if level is equal to snapshot");
+    if (rq->after_cluster_time != 0 &&
+        (rq->read_level == READ_AVAILABLE || rq->read_level == READ_LINEARIZABLE))
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "afterClusterTime field can be set only if level is equal to majority, "
+                       "local, or snapshot");
+    return 0;
+}
+
+static bool takes_read_concern(struct request *rq)
+{
+    return rq->read_level == READ_LOCAL || (rq->cmd->flags & CMD_READ_CONCERN) != 0;
+}
+
+static int check_read_concern(struct request *rq, struct bv given)
+{
+    struct op *op = &rq->op;
+
+    if (!rq->read_concern_given)
+        return 0;
+    if (!takes_read_concern(rq))
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "Command %s does not support { readConcern: %s } :: caused by :: read "
+                       "concern not supported",
+                       rq->cmd->name, bv_show(&op->arena, given, 200));
+    if (rq->read_level == READ_SNAPSHOT)
+        return op_fail(op, ERR_NOT_IMPLEMENTED,
+                       "readConcern level snapshot is not supported yet");
+    return 0;
+}
+
+static int parse_w(struct request *rq, struct bv v)
+{
+    struct op *op = &rq->op;
+
+    rq->wc.tag = NULL;
+    if (bv_is_number(v)) {
+        if (!bv_to_i64(v, &rq->wc.w) || rq->wc.w < 0 || rq->wc.w > 50)
+            return op_fail(op, ERR_FAILED_TO_PARSE,
+                           "w has to be a non-negative number and not greater than 50; found: %s",
+                           bv_show(&op->arena, v, 60));
+        return 0;
+    }
+    if (v.type == BV_STRING) {
+        if (bv_str_is(v, "majority"))
+            rq->wc.w = -1;
+        else
+            rq->wc.tag = bv_str(v, NULL);
+        return 0;
+    }
+    if (v.type == BV_DOC) {
+        rq->wc.tag = bv_show(&op->arena, v, 100);
+        return 0;
+    }
+    return op_fail(op, ERR_FAILED_TO_PARSE, "w has to be a number, string, or object; found: %s",
+                   bv_type_name(v.type));
+}
+
+static int parse_write_concern(struct request *rq, struct bv v)
+{
+    struct op *op = &rq->op;
+    struct biter it = biter(v);
+    struct belem e;
+    bool fsync = false;
+
+    if (v.type != BV_DOC)
+        return wrong_type(op, "writeConcern", v, "object");
+    if (bv_empty(v)) /* the default */
+        return 0;
+    rq->wc.given = true;
+    rq->wc.w = -1; /* {j: true} alone still means the default w */
+    while (biter_next(&it, &e)) {
+        bool number = bv_is_number(e.v);
+
+        if (strcmp(e.key, "w") == 0) {
+            TRY_RETURN(parse_w(rq, e.v));
+        } else if (strcmp(e.key, "j") == 0 || strcmp(e.key, "fsync") == 0) {
+            if (!number && e.v.type != BV_BOOL)
+                return op_fail(op, ERR_FAILED_TO_PARSE, "%s must be numeric or a boolean value",
+                               e.key);
+            if (e.key[0] == 'j')
+                rq->wc.j = bv_truthy(e.v);
+            else
+                fsync = bv_truthy(e.v);
+        } else if (strcmp(e.key, "wtimeout") == 0) {
+            if (!number || !bv_to_i64(e.v, &rq->wc.wtimeout_ms))
+                return op_fail(op, ERR_FAILED_TO_PARSE, "wtimeout must be a number");
+        } else if (strcmp(e.key, "provenance") != 0 && strcmp(e.key, "getLastError") != 0) {
+            return op_fail(op, ERR_IDL_UNKNOWN_FIELD,
+                           "BSON field 'WriteConcern.%.200s' is an unknown field.", e.key);
+        }
+    }
+    if (fsync && rq->wc.j)
+        return op_fail(op, ERR_FAILED_TO_PARSE, "fsync and j options cannot be used together");
+    rq->wc.j |= fsync;
+    return 0;
+}
+
+/* --- single fields ---------------------------------------------------------------------------- */
+
+static int parse_max_time(struct request *rq, struct bv v)
+{
+    struct op *op = &rq->op;
+
+    if (!bv_is_number(v))
+        return op_fail(op, ERR_BAD_VALUE, "maxTimeMS must be a number");
+    if (!bv_to_i64_exact(v, &rq->max_time_ms))
+        return op_fail(op, ERR_BAD_VALUE, "maxTimeMS has non-integral value");
+    if (rq->max_time_ms < 0 || rq->max_time_ms > LIMIT_AWAIT_MS)
+        return op_fail(op, ERR_BAD_VALUE, "%lld value for maxTimeMS is out of range [0, %d]",
+                       (long long)rq->max_time_ms, LIMIT_AWAIT_MS);
+    return 0;
+}
+
+static int parse_read_preference(struct request *rq, struct bv v)
+{
+    static const char *const modes[] = {"primary", "primaryPreferred", "secondary",
+                                        "secondaryPreferred", "nearest"};
+    struct bv mode;
+
+    if (v.type != BV_DOC)
+        return wrong_type(&rq->op, "$readPreference", v, "object");
+    mode = bv_get(v, "mode");
+    if (mode.type != BV_STRING)
+        return wrong_type(&rq->op, "$readPreference.mode", mode, "string");
+    for (int i = 0; i < 5; i++) {
+        if (bv_str_is(mode, modes[i]))
+            return 0;
+    }
+    return op_fail(&rq->op, ERR_FAILED_TO_PARSE, "Could not parse $readPreference mode '%.100s'.",
+                   bv_str(mode, NULL));
+}
+
+/* Gossip: what clients have seen elsewhere moves our clock, unless it is absurd. */
+static int parse_cluster_time(struct request *rq, struct bv v)
+{
+    struct server *s = rq->server;
+    struct bv ts = bv_get(v, "clusterTime");
+    uint64_t seen = atomic_load_explicit(&s->gossip_time, memory_order_relaxed);
+
+    if (v.type != BV_DOC)
+        return wrong_type(&rq->op, "$clusterTime", v, "object");
+    if (ts.type != BV_TIMESTAMP)
+        return wrong_type(&rq->op, "$clusterTime.clusterTime", ts, "timestamp");
+    if ((int64_t)(bv_ts(ts) >> 32) > clock_wall_ms() / 1000 + YEAR_SECONDS)
+        return 0;
+    if (bv_ts(ts) <= seen)
+        return 0;
+    while (bv_ts(ts) > seen &&
+           !atomic_compare_exchange_weak(&s->gossip_time, &seen, bv_ts(ts)))
+        ;
+    if (rq->op.database != NULL && bv_ts(ts) > oplog_allocated(rq->op.database->oplog))
+        oplog_advance_clock(rq->op.database->oplog, bv_ts(ts));
+    return 0;
+}
+
+static int parse_txn_number(struct request *rq, struct bv v)
+{
+    if (v.type != BV_INT64)
+        return wrong_type(&rq->op, "txnNumber", v, "long");
+    rq->txn_number = bv_i64(v);
+    if (rq->txn_number < 0)
+        return op_fail(&rq->op, ERR_INVALID_OPTIONS, "Transaction number cannot be negative");
+    return 0;
+}
+
+static int parse_autocommit(struct op *op, struct bv v)
+{
+    if (v.type != BV_BOOL)
+        return wrong_type(op, "autocommit", v, "bool");
+    if (bv_bool(v))
+        return op_fail(op, ERR_INVALID_OPTIONS, "Specifying autocommit=true is not allowed.");
+    return 0;
+}
+
+static int parse_start_transaction(struct op *op, struct bv v)
+{
+    if (v.type != BV_BOOL)
+        return wrong_type(op, "startTransaction", v, "bool");
+    if (!bv_bool(v))
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "Specifying startTransaction=false is not allowed.");
+    return 0;
+}
+
+static int parse_stmt_ids(struct request *rq, const char *name, struct bv v)
+{
+    if (strcmp(name, "stmtIds") == 0) {
+        if (v.type != BV_ARRAY)
+            return wrong_type(&rq->op, "stmtIds", v, "array");
+        rq->stmt_ids = v;
+        return 0;
+    }
+    if (!bv_is_number(v) || !bv_to_i64(v, &rq->stmt_id))
+        return wrong_type(&rq->op, "stmtId", v, "int");
+    return 0;
+}
+
+static int parse_api(struct request *rq, struct envelope *env, const char *name, struct bv v)
+{
+    struct op *op = &rq->op;
+
+    if (strcmp(name, "apiVersion") == 0) {
+        if (v.type != BV_STRING)
+            return wrong_type(op, "apiVersion", v, "string");
+        env->api_version = bv_str(v, NULL);
+        return 0;
+    }
+    if (v.type != BV_BOOL)
+        return wrong_type(op, name, v, "bool");
+    env->api_flags = true;
+    if (strcmp(name, "apiStrict") == 0)
+        env->api_strict = bv_bool(v);
+    return 0;
+}
+
+static int parse_field(struct request *rq, struct envelope *env, const struct belem *e)
+{
+    struct op *op = &rq->op;
+    const char *k = e->key;
+
+    switch (k[0]) {
+    case '$':
+        if (strcmp(k, "$clusterTime") == 0)
+            return parse_cluster_time(rq, e->v);
+        if (strcmp(k, "$readPreference") == 0)
+            return parse_read_preference(rq, e->v);
+        return 0;
+    case 'a':
+        if (strcmp(k, "autocommit") == 0) {
+            env->autocommit = true;
+            return parse_autocommit(op, e->v);
+        }
+        if (strncmp(k, "api", 3) == 0 && field_is_generic(k))
+            return parse_api(rq, env, k, e->v);
+        return 0;
+    case 'c':
+        if (strcmp(k, "comment") == 0 && e->v.type != BV_NULL)
+            rq->comment = e->v;
+        return 0;
+    case 'l':
+        return strcmp(k, "lsid") == 0 ? session_lsid(rq, e->v, &rq->lsid) : 0;
+    case 'm':
+        return strcmp(k, "maxTimeMS") == 0 ? parse_max_time(rq, e->v) : 0;
+    case 'r':
+        return strcmp(k, "readConcern") == 0 ? parse_read_concern(rq, e->v) : 0;
+    case 's':
+        if (strcmp(k, "startTransaction") == 0) {
+            env->start_transaction = true;
+            return parse_start_transaction(op, e->v);
+        }
+        return strncmp(k, "stmtId", 6) == 0 ? parse_stmt_ids(rq, k, e->v) : 0;
+    case 't':
+        return strcmp(k, "txnNumber") == 0 ? parse_txn_number(rq, e->v) : 0;
+    case 'w':
+        return strcmp(k, "writeConcern") == 0 ? parse_write_concern(rq, e->v) : 0;
+    default:
+        return 0;
+    }
+}
+
+/* --- rules across fields ---------------------------------------------------------------------- */
+
+static int check_api(struct request *rq, const struct envelope *env)
+{
+    struct op *op = &rq->op;
+
+    if (env->api_version == NULL) {
+        if (env->api_flags)
+            return op_fail(op, ERR_INVALID_OPTIONS,
+                           "Provided apiStrict and/or apiDeprecationErrors without passing "
+                           "apiVersion");
+        return 0;
+    }
+    if (strcmp(env->api_version, "1") != 0)
+        return op_fail(op, ERR_API_VERSION, "API version must be \"1\"");
+    if (env->api_strict && (rq->cmd->flags & CMD_API_V1) == 0)
+        return op_fail(op, ERR_API_STRICT,
+                       "Provided apiStrict:true, but the command %s is not in API Version 1. "
+                       "Information on supported commands and migrations in API Version 1 can be "
+                       "found at https://dochub.mongodb.org/core/manual-versioned-api",
+                       rq->cmd->name);
+    return 0;
+}
+
+static int check_transaction(struct request *rq, const struct envelope *env)
+{
+    struct op *op = &rq->op;
+
+    if (rq->txn_number >= 0 && bv_is_missing(rq->lsid))
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "Transaction number requires a session ID to also be specified");
+    if (env->autocommit && rq->txn_number < 0)
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "'autocommit' field requires a transaction number to also be specified");
+    if (env->start_transaction && !env->autocommit)
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "'startTransaction' field requires 'autocommit' field to also be "
+                       "specified");
+    rq->has_autocommit = env->autocommit;
+    if (env->autocommit)
+        return op_fail(op, ERR_NOT_SUPPORTED_IN_TXN,
+                       "multi-document transactions are not supported yet: cannot run '%s' in one",
+                       rq->cmd->name);
+    if (rq->txn_number >= 0 && (rq->cmd->flags & CMD_RETRYABLE) == 0)
+        return op_fail(op, 50768,
+                       "txnNumber may only be provided for multi-document transactions and "
+                       "retryable write commands. autocommit:false was not provided, and %s is not "
+                       "a retryable write command.",
+                       rq->cmd->name);
+    return 0;
+}
+
+/* Waits until everything up to afterClusterTime can be read; a time that this server has not
+ * reached, but others have, is reached by writing a noop. */
+static int wait_cluster_time(struct request *rq)
+{
+    struct op *op = &rq->op;
+    uint64_t ts = rq->after_cluster_time, now;
+    struct oplog *o;
+    int rc;
+
+    if (ts == 0 || op->database == NULL)
+        return 0;
+    o = op->database->oplog;
+    if (oplog_visible(o) >= ts)
+        return 0;
+    now = server_cluster_time(rq->server);
+    if (ts > now)
+        return op_fail(op, ERR_INVALID_OPTIONS,
+                       "readConcern afterClusterTime value must not be greater than the current "
+                       "clusterTime. Requested clusterTime: Timestamp(%llu, %llu); current "
+                       "clusterTime: Timestamp(%llu, %llu)",
+                       (unsigned long long)(ts >> 32), (unsigned long long)(ts & UINT32_MAX),
+                       (unsigned long long)(now >> 32), (unsigned long long)(now & UINT32_MAX));
+    if (ts > oplog_allocated(o)) {
+        uint64_t optime;
+        struct bw w;
+
+        oplog_advance_clock(o, ts);
+        bw_init(&w, &op->arena);
+        bw_str(&w, "msg", "advance to afterClusterTime");
+        TRY_RETURN(oplog_noop(o, op, bw_done(&w), &optime));
+        op->wrote_optime = 0;
+    }
+    op->ack_visible = ts;
+    rc = oplog_wait_ack(o, op);
+    op->ack_visible = 0;
+    return rc;
+}
+
+static void reset(struct request *rq)
+{
+    rq->lsid = BV_NONE;
+    rq->txn_number = -1;
+    rq->has_autocommit = false;
+    rq->stmt_ids = BV_NONE;
+    rq->stmt_id = 0;
+    rq->read_level = READ_LOCAL;
+    rq->read_concern_given = false;
+    rq->after_cluster_time = rq->at_cluster_time = 0;
+    memset(&rq->wc, 0, sizeof(rq->wc));
+    rq->wc.w = -1;
+    rq->comment = BV_NONE;
+    rq->max_time_ms = 0;
+}
+
+int envelope_parse(struct request *rq)
+{
+    struct op *op = &rq->op;
+    struct envelope env = {0};
+    struct biter it = biter(op->cmd);
+    struct belem e;
+
+    reset(rq);
+    biter_next(&it, &e); /* the command itself */
+    while (biter_next(&it, &e))
+        TRY_RETURN(parse_field(rq, &env, &e));
+    TRY_RETURN(check_api(rq, &env));
+    TRY_RETURN(check_transaction(rq, &env));
+    TRY_RETURN(check_read_concern(rq, bv_get(op->cmd, "readConcern")));
+    if (rq->max_time_ms > 0 && op->deadline_us == 0 && (rq->cmd->flags & CMD_OWN_MAX_TIME) == 0)
+        op->deadline_us = op->start_us + rq->max_time_ms * 1000;
+    if (!bv_is_missing(rq->lsid) && rq->session == NULL)
+        TRY_RETURN(session_checkout(rq));
+    return wait_cluster_time(rq);
+}

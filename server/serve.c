@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The life of a message: framed, run by dispatch(), perhaps parked and run again, its finished
+ * reply perhaps parked for the horizon it promised, sent. A connection serves one request at a
+ * time. While output is unsent no further message is looked at, which bounds what a slow reader
+ * can make the server hold.
+ */
+#include "server/serve.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "base/crc32c.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "server/dispatch.h"
+#include "server/server.h"
+#include "server/weak.h"
+#include "wire/legacy.h"
+
+enum { TURN_MESSAGES = 32 }; /* of one connection before others get their turn */
+
+static void attach(struct conn *c, struct request *rq)
+{
+    mutex_lock(&c->mx);
+    c->rq = rq;
+    mutex_unlock(&c->mx);
+}
+
+/* The request is over: nobody can find it by its connection any more. */
+static void detach(struct conn *c)
+{
+    struct request *rq = c->rq;
+
+    mutex_lock(&c->mx);
+    c->rq = NULL;
+    c->streaming = false;
+    mutex_unlock(&c->mx);
+    request_end(rq);
+    request_free(rq);
+}
+
+static void close_conn(struct worker *w, struct conn *c)
+{
+    if (c->rq != NULL)
+        detach(c);
+    executor_close(w->ex, c);
+}
+
+/* Arms an idle connection, or closes it when the server stops. */
+static void arm(struct worker *w, struct conn *c, uint32_t events)
+{
+    if (!executor_arm(w->ex, c, events, true))
+        close_conn(w, c);
+}
+
+static int32_t next_request_id(void)
+{
+    static _Atomic uint32_t counter;
+
+    return (int32_t)(atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed) & INT32_MAX);
+}
+
+static enum conn_output send_checksummed(struct conn *c, const uint8_t *head, struct bv doc)
+{
+    size_t n = WIRE_MSG_HEAD_BYTES + doc.len;
+    uint8_t *msg = malloc(n + 4);
+    struct iovec iov = {msg, n + 4};
+    enum conn_output out;
+    uint32_t sum;
+
+    if (msg == NULL)
+        return OUTPUT_BROKEN;
+    memcpy(msg, head, WIRE_MSG_HEAD_BYTES);
+    memcpy(msg + WIRE_MSG_HEAD_BYTES, doc.p, doc.len);
+    sum = crc32c(msg, n);
+    memcpy(msg + n, &sum, 4);
+    out = conn_send(c, &iov, 1);
+    free(msg);
+    return out;
+}
+
+static enum conn_output send_reply(struct conn *c, struct request *rq)
+{
+    uint8_t head[WIRE_REPLY_HEAD_BYTES];
+    int32_t id = next_request_id(), to = rq->request_id;
+    size_t head_len = WIRE_MSG_HEAD_BYTES;
+    uint32_t flags = 0;
+
+    rq->request_id = id;
+    rq->replies++;
+    if (rq->legacy) {
+        head_len = WIRE_REPLY_HEAD_BYTES;
+        wire_reply_head(head, rq->out.len, id, to,
+                        rq->legacy_failure ? REPLY_QUERY_FAILURE : REPLY_AWAIT_CAPABLE);
+    } else {
+        if (rq->exhaust_reply)
+            flags |= MSG_MORE_TO_COME;
+        if (rq->checksum && !c->transport.secure)
+            flags |= MSG_CHECKSUM;
+        wire_msg_head(head, rq->out.len, id, to, flags);
+        if ((flags & MSG_CHECKSUM) != 0)
+            return send_checksummed(c, head, rq->out);
+    }
+    struct iovec iov[2] = {{head, head_len}, {(void *)(uintptr_t)rq->out.p, rq->out.len}};
+
+    return conn_send(c, iov, 2);
+}
+
+/* The finished reply waits for what it acknowledges. 0 or INT_PARK. */
+static int wait_ack(struct request *rq)
+{
+    struct op *op = &rq->op;
+
+    if (op->database == NULL || (op->ack_visible | op->ack_durable | op->ack_flush) == 0)
+        return 0;
+    return oplog_wait_ack(op->database->oplog, op);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0)
+        return a + b;
+    return a < b ? a : b;
+}
+
+/* Gives the request its message as memory of its own, since it will outlive this run. */
+static void keep_message(struct conn *c, struct request *rq)
+{
+    uint8_t *keep;
+
+    if (rq->raw_owned)
+        return;
+    conn_consume(c, rq->raw, rq->raw_len, &keep);
+    rq->raw = keep;
+    rq->raw_owned = true;
+}
+
+/* True: parked, out of our hands. False: it was woken before; run again with *ret_reason. */
+static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake_reason *ret_reason)
+{
+    struct op *op = &rq->op;
+
+    if (rq->phase == REQUEST_RUN) {
+        int64_t when = earlier(op->park_deadline_us, op->deadline_us);
+
+        keep_message(c, rq);
+        request_rest(rq);
+        if (when != 0)
+            executor_timer_set(w->ex, rq, when);
+        if (rq->replies > 0) {
+            mutex_lock(&c->mx);
+            c->streaming = true;
+            mutex_unlock(&c->mx);
+        }
+        executor_arm(w->ex, c, EPOLLRDHUP | (rq->replies > 0 ? (uint32_t)EPOLLIN : 0), false);
+    }
+    atomic_fetch_add_explicit(&rq->server->counters.parked, 1, memory_order_relaxed);
+    if (parking_park(&rq->parking, ret_reason))
+        return true;
+    atomic_fetch_sub_explicit(&rq->server->counters.parked, 1, memory_order_relaxed);
+    return false;
+}
+
+/* Takes a woken request off all lists. The caller then owns it alone again. */
+static void unpark(struct worker *w, struct request *rq)
+{
+    executor_timer_cancel(w->ex, rq);
+    if (rq->op.unpark != NULL)
+        rq->op.unpark(&rq->op);
+}
+
+static bool gone(struct conn *c)
+{
+    bool is;
+
+    mutex_lock(&c->mx);
+    is = c->hung_up;
+    mutex_unlock(&c->mx);
+    return is;
+}
+
+static void to_schema(struct worker *w, struct conn *c, struct request *rq)
+{
+    keep_message(c, rq);
+    request_rest(rq);
+    rq->to_schema = true;
+    rq->handed_on = true;
+    executor_queue_schema(w->ex, c);
+}
+
+/* The reply is out. True: the connection may go on with its next message. */
+static bool after_reply(struct worker *w, struct conn *c, struct request *rq,
+                        enum conn_output output, bool *ret_again)
+{
+    *ret_again = false;
+    if (output == OUTPUT_BROKEN || (rq->close_after && output == OUTPUT_SENT)) {
+        close_conn(w, c);
+        return false;
+    }
+    if (rq->exhaust_reply && !rq->close_after) {
+        keep_message(c, rq);
+        request_again(rq);
+        if (output == OUTPUT_SENT) {
+            *ret_again = true;
+            return true;
+        }
+        arm(w, c, EPOLLOUT); /* serve_conn() goes on with the request */
+        return false;
+    }
+    c->close_when_sent = rq->close_after;
+    if (!rq->raw_owned)
+        conn_consume(c, rq->raw, rq->raw_len, NULL);
+    detach(c);
+    executor_progress(w->ex);
+    if (output == OUTPUT_SENT)
+        return true;
+    arm(w, c, EPOLLOUT);
+    return false;
+}
+
+/* Runs c->rq as far as it goes. True: it has ended and the caller still owns the connection. */
+static bool advance(struct worker *w, struct conn *c)
+{
+    struct request *rq = c->rq;
+    bool again;
+
+    for (;;) {
+        int rc = rq->phase == REQUEST_ACK ? 0 : dispatch(rq, w->schema);
+        enum wake_reason reason;
+
+        if (rc == 0) {
+            rq->phase = REQUEST_ACK;
+            rc = wait_ack(rq);
+        }
+        switch (rc) {
+        case 0:
+            if (rq->more_to_come_in)
+                goto ended;
+            if (!after_reply(w, c, rq, send_reply(c, rq), &again))
+                return false;
+            if (!again)
+                return true;
+            break;
+        case INT_NOREPLY:
+        ended:
+            if (!rq->raw_owned)
+                conn_consume(c, rq->raw, rq->raw_len, NULL);
+            detach(c);
+            executor_progress(w->ex);
+            return true;
+        case INT_TO_SCHEMA:
+            to_schema(w, c, rq);
+            return false;
+        case INT_PARK:
+            executor_progress(w->ex);
+            if (park(w, c, rq, &reason))
+                return false;
+            unpark(w, rq);
+            if (rq->phase == REQUEST_RUN)
+                request_rerun(rq, reason);
+            break;
+        default:
+            close_conn(w, c);
+            return false;
+        }
+    }
+}
+
+void serve_queued(struct worker *w, struct conn *c)
+{
+    struct request *rq = c->rq;
+
+    if (rq == NULL) {
+        serve_conn(w, c);
+        return;
+    }
+    if (rq->handed_on) {
+        rq->handed_on = false;
+        if (rq->to_schema)
+            request_rerun(rq, WAKE_NONE);
+    } else {
+        enum wake_reason reason;
+
+        atomic_fetch_sub_explicit(&rq->server->counters.parked, 1, memory_order_relaxed);
+        unpark(w, rq);
+        reason = parking_resume(&rq->parking);
+        if (gone(c)) {
+            close_conn(w, c);
+            return;
+        }
+        if (rq->phase == REQUEST_RUN)
+            request_rerun(rq, reason);
+    }
+    if (!advance(w, c))
+        return;
+    if (w->schema)
+        executor_queue(w->ex, c); /* messages are read by workers only */
+    else
+        serve_conn(w, c);
+}
+
+/* True: all output is out, the caller goes on. */
+static bool flush(struct worker *w, struct conn *c)
+{
+    switch (c->out == NULL ? OUTPUT_SENT : conn_flush(c)) {
+    case OUTPUT_SENT:
+        if (!c->close_when_sent)
+            return true;
+        close_conn(w, c);
+        return false;
+    case OUTPUT_PENDING:
+        arm(w, c, EPOLLOUT);
+        return false;
+    default:
+        close_conn(w, c);
+        return false;
+    }
+}
+
+/* The reserved worker leaves everything but quick commands to the others. */
+static bool hand_on(struct worker *w, struct conn *c, struct request *rq)
+{
+    const char *name = wire_peek_command(rq->raw, rq->raw_len);
+    const struct command *cmd = name == NULL ? NULL : command_find(name);
+
+    if (!w->reserved || (cmd != NULL && (cmd->flags & CMD_QUICK) != 0))
+        return false;
+    keep_message(c, rq);
+    rq->handed_on = true;
+    executor_queue(w->ex, c);
+    return true;
+}
+
+void serve_conn(struct worker *w, struct conn *c)
+{
+    struct error err = {0};
+
+    if (!flush(w, c))
+        return;
+    if (c->rq != NULL && !advance(w, c))
+        return;
+    for (int turn = 0;; turn++) {
+        const uint8_t *msg;
+        size_t len;
+        bool dry;
+        struct request *rq;
+
+        if (atomic_load(&c->server->stopping)) {
+            close_conn(w, c);
+            return;
+        }
+        if (turn >= TURN_MESSAGES && executor_has_queue(w->ex)) {
+            executor_queue(w->ex, c);
+            return;
+        }
+        switch (conn_next_message(c, w->scratch, &err, &msg, &len, &dry)) {
+        case INPUT_NONE:
+            arm(w, c, c->transport.wants_write ? EPOLLOUT : EPOLLIN);
+            return;
+        case INPUT_CLOSED:
+            if (err.code != 0)
+                log_event(LOG_INFO, "network", "connection closed", {"reason", LOG_STR(err.text)},
+                          {"conn", LOG_NUM(c->id)}, );
+            close_conn(w, c);
+            return;
+        case INPUT_MESSAGE:
+            break;
+        }
+        rq = request_new(c->server, c);
+        rq->raw = msg;
+        rq->raw_len = len;
+        attach(c, rq);
+        if (hand_on(w, c, rq) || !advance(w, c))
+            return;
+        if (dry) {
+            arm(w, c, EPOLLIN);
+            return;
+        }
+    }
+}
