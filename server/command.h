@@ -26,17 +26,18 @@ struct request;
 
 enum cmd_flag {
     CMD_READ = 1 << 0,
-    CMD_WRITE = 1 << 1,       /* takes writeConcern; the reply waits for it */
-    CMD_ADMIN = 1 << 2,       /* only on db admin, else 13 "x may only be run against the admin database." */
-    CMD_SCHEMA = 1 << 3,      /* always runs on the schema thread */
-    CMD_NO_AUTH = 1 << 4,     /* allowed before login (authentication comes later) */
-    CMD_TEST = 1 << 5,        /* unknown (59) without --enable-test-commands */
-    CMD_RETRYABLE = 1 << 6,   /* takes txnNumber */
-    CMD_READ_CONCERN = 1 << 7, /* takes readConcern beyond local (else 72) */
-    CMD_QUICK = 1 << 8,       /* hello, ping: answered by the reserved worker too */
-    CMD_API_V1 = 1 << 9,      /* in Stable API version 1 */
-    CMD_OP_QUERY = 1 << 10,   /* also by OP_QUERY */
-    CMD_SECRET = 1 << 11,     /* its body is not logged */
+    CMD_WRITE = 1 << 1, /* takes writeConcern; the reply waits for it */
+    CMD_ADMIN =
+        1 << 2, /* only on db admin, else 13 "x may only be run against the admin database." */
+    CMD_SCHEMA = 1 << 3,        /* always runs on the schema thread */
+    CMD_NO_AUTH = 1 << 4,       /* allowed before login (authentication comes later) */
+    CMD_TEST = 1 << 5,          /* unknown (59) without --enable-test-commands */
+    CMD_RETRYABLE = 1 << 6,     /* takes txnNumber */
+    CMD_READ_CONCERN = 1 << 7,  /* takes readConcern beyond local (else 72) */
+    CMD_QUICK = 1 << 8,         /* hello, ping: answered by the reserved worker too */
+    CMD_API_V1 = 1 << 9,        /* in Stable API version 1 */
+    CMD_OP_QUERY = 1 << 10,     /* also by OP_QUERY */
+    CMD_SECRET = 1 << 11,       /* its body is not logged */
     CMD_OWN_MAX_TIME = 1 << 12, /* maxTimeMS is not its deadline (getMore, hello) */
 };
 
@@ -51,67 +52,67 @@ enum read_level { READ_LOCAL, READ_AVAILABLE, READ_MAJORITY, READ_LINEARIZABLE, 
 
 struct write_concern {
     bool given;
-    int64_t w;           /* number; -1: "majority" */
-    const char *tag;     /* any other string, or NULL */
+    int64_t w;       /* number; -1: "majority" */
+    const char *tag; /* any other string, or NULL */
     bool j;
     int64_t wtimeout_ms;
 };
 
 /* Where a request stands with the executor. */
 enum request_phase {
-    REQUEST_RUN,  /* its command runs, or waits to run again */
-    REQUEST_ACK,  /* the reply is finished and waits for its horizon */
+    REQUEST_RUN, /* its command runs, or waits to run again */
+    REQUEST_ACK, /* the reply is finished and waits for its horizon */
 };
 
 struct request {
-    struct op op;                /* first: &rq->op and rq are the same address */
+    struct op op; /* first: &rq->op and rq are the same address */
     struct server *server;
-    struct conn *conn;           /* NULL: an internal request */
+    struct conn *conn; /* NULL: an internal request */
     const struct command *cmd;
-    struct bw reply;             /* payload fields go here */
+    struct bw reply; /* payload fields go here */
 
     /* envelope, parsed by the dispatcher */
-    struct bv lsid;              /* {id, uid} completed with uid; BV_NONE: none */
-    struct lsession *session;    /* pinned while the request runs; NULL: no lsid */
-    int64_t txn_number;          /* -1: none */
-    bool has_autocommit;         /* multi-document transaction: refused until built */
-    struct bv stmt_ids;          /* stmtIds array, or BV_NONE */
-    int64_t stmt_id;             /* stmtId start, or 0 */
+    struct bv lsid;           /* {id, uid} completed with uid; BV_NONE: none */
+    struct lsession *session; /* pinned while the request runs; NULL: no lsid */
+    int64_t txn_number;       /* -1: none */
+    bool has_autocommit;      /* multi-document transaction: refused until built */
+    struct bv stmt_ids;       /* stmtIds array, or BV_NONE */
+    int64_t stmt_id;          /* stmtId start, or 0 */
     enum read_level read_level;
     bool read_concern_given;
     uint64_t after_cluster_time; /* 0: none */
     uint64_t at_cluster_time;    /* 0: none */
     struct write_concern wc;
     struct bv comment;
-    int64_t max_time_ms;         /* 0: none */
-    bool exhaust;                /* exhaustAllowed was set */
-    bool more_to_come_in;        /* moreToCome: no reply wanted */
-    bool exhaust_reply;          /* set by hello and getMore: send with moreToCome, run again */
+    int64_t max_time_ms;  /* 0: none */
+    bool exhaust;         /* exhaustAllowed was set */
+    bool more_to_come_in; /* moreToCome: no reply wanted */
+    bool exhaust_reply;   /* set by hello and getMore: send with moreToCome, run again */
     bool bypass_validation;
 
     struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
-    int64_t park_start_us;       /* when the request began to wait for the first time; 0: never */
-    bool change_stream;          /* aggregate or getMore of a change stream: for error labels */
-    struct request *session_next; /* among the requests of its session */
-    struct cursor_entry *cursor; /* pinned by this request, also while it is parked */
-    int64_t topology_seen;       /* exhaust hello: the counter of the reply sent last */
-    unsigned replies;            /* replies sent so far; > 0: the next one of an exhaust series */
+    int64_t park_start_us;         /* when the request began to wait for the first time; 0: never */
+    bool change_stream;            /* aggregate or getMore of a change stream: for error labels */
+    struct request *session_next;  /* among the requests of its session */
+    struct cursor_entry *cursor;   /* pinned by this request, also while it is parked */
+    int64_t topology_seen;         /* exhaust hello: the counter of the reply sent last */
+    unsigned replies;              /* replies sent so far; > 0: the next one of an exhaust series */
 
     /* the executor's */
     enum request_phase phase;
     struct parking parking;
     struct timer timer;
-    const uint8_t *raw;          /* the message; survives a park */
+    const uint8_t *raw; /* the message; survives a park */
     size_t raw_len;
-    bool raw_owned;              /* on the heap, freed with the request; else the connection's */
-    bool legacy;                 /* came as OP_QUERY: answered by OP_REPLY */
-    bool legacy_failure;         /* an OP_QUERY that was not even a command */
-    bool checksum;               /* the reply carries one too */
-    bool close_after;            /* close the connection behind the reply */
-    bool to_schema;              /* runs on the schema thread from now on */
-    bool handed_on;              /* queued by its runner, not by a wake-up */
-    int32_t request_id;          /* of the message; then of our last reply to it (exhaust) */
-    struct bv out;               /* the finished reply, in the arena */
+    bool raw_owned;      /* on the heap, freed with the request; else the connection's */
+    bool legacy;         /* came as OP_QUERY: answered by OP_REPLY */
+    bool legacy_failure; /* an OP_QUERY that was not even a command */
+    bool checksum;       /* the reply carries one too */
+    bool close_after;    /* close the connection behind the reply */
+    bool to_schema;      /* runs on the schema thread from now on */
+    bool handed_on;      /* queued by its runner, not by a wake-up */
+    int32_t request_id;  /* of the message; then of our last reply to it (exhaust) */
+    struct bv out;       /* the finished reply, in the arena */
     struct request *free_next;
 };
 

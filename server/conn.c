@@ -174,8 +174,7 @@ enum conn_output conn_send(struct conn *c, const struct iovec *iov, int n)
         sent = 0;
     if (sent < 0)
         return OUTPUT_BROKEN;
-    atomic_fetch_add_explicit(&c->server->counters.bytes_out, (int64_t)total,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->server->counters.bytes_out, (int64_t)total, memory_order_relaxed);
     if ((size_t)sent == total)
         return OUTPUT_SENT;
     if (total - (size_t)sent > LIMIT_OUT_BYTES || (c->out = malloc(total - (size_t)sent)) == NULL)
@@ -185,8 +184,7 @@ enum conn_output conn_send(struct conn *c, const struct iovec *iov, int n)
     for (int i = 0; i < n; i++) {
         size_t drop = skip < iov[i].iov_len ? skip : iov[i].iov_len;
 
-        memcpy(c->out + c->out_len, (const uint8_t *)iov[i].iov_base + drop,
-               iov[i].iov_len - drop);
+        memcpy(c->out + c->out_len, (const uint8_t *)iov[i].iov_base + drop, iov[i].iov_len - drop);
         c->out_len += iov[i].iov_len - drop;
         skip -= drop;
     }

@@ -25,26 +25,26 @@ enum conn_state { CONN_FREE, CONN_ARMED, CONN_BUSY };
 
 struct conn {
     struct mutex mx;
-    enum conn_state state;  /* mx */
-    uint32_t gen;           /* mx */
-    bool hung_up;           /* mx: the client is gone */
-    bool streaming;         /* mx: an exhaust series is on, the client must be silent */
-    struct request *rq;     /* mx; the owner may read it without */
+    enum conn_state state; /* mx */
+    uint32_t gen;          /* mx */
+    bool hung_up;          /* mx: the client is gone */
+    bool streaming;        /* mx: an exhaust series is on, the client must be silent */
+    struct request *rq;    /* mx; the owner may read it without */
 
     uint32_t slot;
     struct conn *queue_next; /* the executor's queues and free list */
     struct server *server;
     struct transport transport;
     int64_t id;
-    bool local;             /* by the Unix socket */
-    uint8_t *in;            /* received; the front is at in_off */
+    bool local;  /* by the Unix socket */
+    uint8_t *in; /* received; the front is at in_off */
     size_t in_off, in_len, in_cap;
-    uint8_t *out;           /* to be sent */
+    uint8_t *out; /* to be sent */
     size_t out_off, out_len;
-    char *remote;           /* "ip:port" of the client */
-    char *me;               /* "ip:port" that the client reached; made on demand */
-    uint8_t *client;        /* hello's client document, or NULL */
-    char *app_name;         /* from it, or NULL */
+    char *remote;    /* "ip:port" of the client */
+    char *me;        /* "ip:port" that the client reached; made on demand */
+    uint8_t *client; /* hello's client document, or NULL */
+    char *app_name;  /* from it, or NULL */
     bool close_when_sent;
 };
 

@@ -19,11 +19,11 @@ struct cursors *cursors_new(void);
 void cursors_free(struct cursors *cs);
 
 struct batch_opts {
-    int64_t batch_size;  /* -1: not given */
-    bool first;          /* first batch: default 101, 0 means an empty one */
-    bool single;         /* close after this batch */
+    int64_t batch_size; /* -1: not given */
+    bool first;         /* first batch: default 101, 0 means an empty one */
+    bool single;        /* close after this batch */
     bool no_timeout;
-    const char *field;   /* "firstBatch" or "nextBatch" */
+    const char *field; /* "firstBatch" or "nextBatch" */
 };
 
 /*
@@ -31,11 +31,12 @@ struct batch_opts {
  * rq->reply (field order of the aggregate or find reply: firstBatch/nextBatch, token, id, ns).
  * Takes over `c`: it is registered when more can come, else freed. For a new cursor.
  */
-int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch_opts *o) MUST_CHECK;
+int cursor_first_batch(struct request *rq, struct qcursor *c,
+                       const struct batch_opts *o) MUST_CHECK;
 
 /* getMore: pins, fills, parks for awaitData, re-registers or closes. */
-int cursor_get_more(struct request *rq, int64_t id, const char *ns,
-                    const struct batch_opts *o, int64_t max_time_ms /* -1: none */) MUST_CHECK;
+int cursor_get_more(struct request *rq, int64_t id, const char *ns, const struct batch_opts *o,
+                    int64_t max_time_ms /* -1: none */) MUST_CHECK;
 
 /* The end of the request that has it pinned: the cursor may be used by others. */
 void cursor_unpin(struct request *rq);

@@ -91,8 +91,7 @@ static int find_command(struct request *rq)
                        "upgrade. For more details see "
                        "https://dochub.mongodb.org/core/legacy-opcode-removal",
                        e.key);
-    if (cmd == NULL ||
-        ((cmd->flags & CMD_TEST) != 0 && !rq->server->settings.enable_test_commands))
+    if (cmd == NULL || ((cmd->flags & CMD_TEST) != 0 && !rq->server->settings.enable_test_commands))
         return op_fail(op, ERR_COMMAND_NOT_FOUND, "no such command: '%.200s'", e.key);
     rq->cmd = cmd;
     if ((cmd->flags & CMD_ADMIN) != 0 && strcmp(op->db, "admin") != 0)

@@ -4,8 +4,8 @@
 #include "base/limits.h"
 #include "server/dispatch.h"
 #include "server/server.h"
-#include "server/weak.h"
 #include "server/sessions.h"
+#include "server/weak.h"
 
 #define YEAR_SECONDS (365 * 86400)
 
@@ -88,8 +88,8 @@ static int parse_read_concern(struct request *rq, struct bv v)
         if (strcmp(e.key, "level") == 0)
             TRY_RETURN(parse_level(rq, e.v));
         else if (strcmp(e.key, "afterClusterTime") == 0)
-            TRY_RETURN(parse_time(op, "readConcern.afterClusterTime", e.v,
-                                  &rq->after_cluster_time));
+            TRY_RETURN(
+                parse_time(op, "readConcern.afterClusterTime", e.v, &rq->after_cluster_time));
         else if (strcmp(e.key, "atClusterTime") == 0)
             TRY_RETURN(parse_time(op, "readConcern.atClusterTime", e.v, &rq->at_cluster_time));
         else if (strcmp(e.key, "provenance") != 0)
@@ -128,8 +128,7 @@ static int check_read_concern(struct request *rq, struct bv given)
                        "concern not supported",
                        rq->cmd->name, bv_show(&op->arena, given, 200));
     if (rq->read_level == READ_SNAPSHOT)
-        return op_fail(op, ERR_NOT_IMPLEMENTED,
-                       "readConcern level snapshot is not supported yet");
+        return op_fail(op, ERR_NOT_IMPLEMENTED, "readConcern level snapshot is not supported yet");
     return 0;
 }
 
@@ -250,8 +249,7 @@ static int parse_cluster_time(struct request *rq, struct bv v)
         return 0;
     if (bv_ts(ts) <= seen)
         return 0;
-    while (bv_ts(ts) > seen &&
-           !atomic_compare_exchange_weak(&s->gossip_time, &seen, bv_ts(ts)))
+    while (bv_ts(ts) > seen && !atomic_compare_exchange_weak(&s->gossip_time, &seen, bv_ts(ts)))
         ;
     if (rq->op.database != NULL && bv_ts(ts) > oplog_allocated(rq->op.database->oplog))
         oplog_advance_clock(rq->op.database->oplog, bv_ts(ts));

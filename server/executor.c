@@ -21,11 +21,11 @@
 enum {
     WORKERS_MAX = 64,
     LISTENERS_MAX = 8,
-    QUEUE_TURNS = 16,          /* queued connections before a look at epoll */
-    WATCH_MS = 10,             /* how often a busy pool is looked at */
+    QUEUE_TURNS = 16, /* queued connections before a look at epoll */
+    WATCH_MS = 10,    /* how often a busy pool is looked at */
     EXTRA_WORKER_IDLE_MS = 10000,
     TICK_MS = 1000,
-    STOP_GRACE_MS = 3000,      /* for clients that are slow to take their last reply */
+    STOP_GRACE_MS = 3000, /* for clients that are slow to take their last reply */
 };
 
 /* epoll data: slot | generation << 32 for a connection, else one of these. */
@@ -54,10 +54,10 @@ struct executor {
 
     struct mutex mx; /* queues and slots */
     struct queue ready;
-    struct queue quick;        /* requests of CMD_QUICK commands */
-    _Atomic int queued;        /* in both */
+    struct queue quick; /* requests of CMD_QUICK commands */
+    _Atomic int queued; /* in both */
     struct conn *free_conns;
-    struct conn **conns;       /* LIMIT_CONNECTIONS slots, filled from the front */
+    struct conn **conns; /* LIMIT_CONNECTIONS slots, filled from the front */
     _Atomic uint32_t nslots;
     pthread_cond_t all_closed;
 
@@ -66,7 +66,7 @@ struct executor {
     _Atomic uint64_t progress; /* requests ended */
     _Atomic int workers;
     int base_workers;
-    _Atomic bool watching;     /* the timer thread looks at the pool */
+    _Atomic bool watching; /* the timer thread looks at the pool */
     _Atomic bool reserve_active;
 
     struct mutex schema_mx;
@@ -335,8 +335,8 @@ static void accept_some(struct executor *ex, int i)
     for (int n = 0; n < 64; n++) {
         struct sockaddr_storage ss = {.ss_family = AF_UNIX};
         socklen_t len = sizeof(ss);
-        int fd = accept4(ex->listeners[i], (struct sockaddr *)&ss, &len,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd =
+            accept4(ex->listeners[i], (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE) {

@@ -135,8 +135,7 @@ static void notify(const char *text)
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     int fd;
 
-    if (path == NULL || (path[0] != '/' && path[0] != '@') ||
-        strlen(path) >= sizeof(un.sun_path))
+    if (path == NULL || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(un.sun_path))
         return;
     strcpy(un.sun_path, path);
     if (path[0] == '@')
@@ -188,7 +187,7 @@ void server_stop(struct server *s)
 
 static int listen_all(struct server *s, struct error *err)
 {
-    int fd;
+    int fd = -1;
 
     TRY_RETURN(open_tcp(s, err, &fd));
     executor_listen(s->executor, fd);

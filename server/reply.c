@@ -115,7 +115,7 @@ void reply_finish(struct request *rq)
 static bool stream_may_resume(int code)
 {
     switch (code) {
-    case 63:  /* older names of the stale-version family */
+    case 63: /* older names of the stale-version family */
     case ERR_STALE_EPOCH:
     case ERR_STALE_CONFIG:
     case ERR_RETRY_CHANGE_STREAM:

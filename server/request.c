@@ -211,8 +211,8 @@ int check_coll_name(struct op *op, const char *db, const char *coll)
     if (n == 0)
         return op_fail(op, ERR_INVALID_NAMESPACE, "Invalid namespace specified '%s.'", db);
     if (coll[0] == '.')
-        return op_fail(op, ERR_INVALID_NAMESPACE,
-                       "Collection names cannot start with '.': %.300s", coll);
+        return op_fail(op, ERR_INVALID_NAMESPACE, "Collection names cannot start with '.': %.300s",
+                       coll);
     if (strchr(coll, '$') != NULL && strcmp(coll, "oplog.$main") != 0)
         return op_fail(op, ERR_INVALID_NAMESPACE, "Invalid collection name: %.300s", coll);
     if (strlen(db) + 1 + n > LIMIT_NS)

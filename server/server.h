@@ -34,11 +34,11 @@ struct server {
     struct server_counters counters;
     _Atomic uint64_t gossip_time; /* newest $clusterTime that clients told */
     uint8_t replica_set_id[12];
-    int64_t start_us;        /* monotonic */
+    int64_t start_us; /* monotonic */
     int64_t start_wall_ms;
-    int port;                /* bound */
-    char host[300];          /* "host:port" of the configuration (rs.conf()) */
-    _Atomic int stopping;    /* set once, by a signal or the shutdown command */
+    int port;             /* bound */
+    char host[300];       /* "host:port" of the configuration (rs.conf()) */
+    _Atomic int stopping; /* set once, by a signal or the shutdown command */
 };
 
 /* Begins an orderly stop; any thread. */

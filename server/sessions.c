@@ -20,10 +20,10 @@ struct lsession {
     struct lsession *next;
     struct lsid_key key;
     int64_t last_use_us, last_use_ms;
-    struct request *users;   /* by session_next */
-    struct request *writer;  /* runs a retryable write */
-    struct waiter *waiting;  /* for the writer to end */
-    bool ended;              /* forget it when the last user goes */
+    struct request *users;  /* by session_next */
+    struct request *writer; /* runs a retryable write */
+    struct waiter *waiting; /* for the writer to end */
+    bool ended;             /* forget it when the last user goes */
 };
 
 struct shard {
@@ -38,9 +38,9 @@ struct sessions {
 };
 
 /* SHA-256 of the empty string: the uid of everybody while there is no authentication. */
-static const uint8_t nobody[32] = {
-    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
-    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
+static const uint8_t nobody[32] = {0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4,
+                                   0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b,
+                                   0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
 
 struct sessions *sessions_new(void)
 {

@@ -58,8 +58,7 @@ static int set_num(const struct option_row *r, const char *value, double *out, s
     char *end;
     double x = strtod(value, &end);
 
-    if (end == value || *end != '\0' || !isfinite(x) || x < (double)r->least ||
-        x > (double)r->most)
+    if (end == value || *end != '\0' || !isfinite(x) || x < (double)r->least || x > (double)r->most)
         return error_set(err, ERR_BAD_VALUE, "%s: not a number from %lld to %lld: '%s'", r->name,
                          (long long)r->least, (long long)r->most, value);
     *out = x;
@@ -214,13 +213,14 @@ int settings_check(const struct settings *s, struct error *err)
 int settings_parse(struct settings *s, int argc, char **argv, struct error *err)
 {
     struct argp_option options[ROWS + 1] = {{0}};
-    struct argp argp = {options, take_option, NULL,
-                        "A MongoDB-compatible server for change streams.", NULL, NULL, NULL};
+    struct argp argp = {
+        options, take_option, NULL, "A MongoDB-compatible server for change streams.",
+        NULL,    NULL,        NULL};
     struct given given = {{NULL}};
 
     for (size_t i = 0; i < ROWS; i++)
-        options[i] = (struct argp_option){rows[i].name, KEY_FIRST + (int)i, rows[i].arg, 0,
-                                          rows[i].help,  0};
+        options[i] =
+            (struct argp_option){rows[i].name, KEY_FIRST + (int)i, rows[i].arg, 0, rows[i].help, 0};
     argp_program_version_hook = print_version;
     settings_default(s);
     s->argc = argc;

@@ -9,14 +9,17 @@
 
 #include "base/error.h"
 
-#define RUNNEL_VERSION       "0.1.0"
-#define MONGO_VERSION        "7.0.14"
-#define MONGO_VERSION_ARRAY  {7, 0, 14, 0}
-#define MONGO_FCV            "7.0"
-#define MAX_WIRE_VERSION     21
+#define RUNNEL_VERSION "0.1.0"
+#define MONGO_VERSION  "7.0.14"
+#define MONGO_VERSION_ARRAY                                                                        \
+    {                                                                                              \
+        7, 0, 14, 0                                                                                \
+    }
+#define MONGO_FCV        "7.0"
+#define MAX_WIRE_VERSION 21
 
 struct settings {
-    const char *dbpath;      /* NULL with memory */
+    const char *dbpath; /* NULL with memory */
     bool memory;
     int64_t port;
     const char *bind;
@@ -27,10 +30,10 @@ struct settings {
     double oplog_retention_seconds;
     int64_t oplog_max_entries;
     bool no_oplog;
-    int64_t cache_mb;        /* 0: choose */
+    int64_t cache_mb; /* 0: choose */
     bool enable_test_commands;
     const char *config;
-    int argc;                /* as started, for getCmdLineOpts */
+    int argc; /* as started, for getCmdLineOpts */
     char **argv;
 };
 

@@ -17,9 +17,8 @@ int wire_query_parse(const uint8_t *msg, size_t len, struct error *err, struct w
         return error_set(err, ERR_PROTOCOL, "OP_QUERY is truncated");
     ret->ns = (const char *)p;
     ns_len = (size_t)(nul - p);
-    ret->db_len = ns_len > suffix && memcmp(nul - suffix, cmd_suffix, suffix) == 0
-                      ? ns_len - suffix
-                      : 0;
+    ret->db_len =
+        ns_len > suffix && memcmp(nul - suffix, cmd_suffix, suffix) == 0 ? ns_len - suffix : 0;
     memcpy(&ret->to_return, nul + 5, 4);
     p = nul + 9;
     memcpy(&doc_len, p, 4);

@@ -16,10 +16,10 @@ enum { WIRE_REPLY_HEAD_BYTES = 36 };
 enum reply_flag { REPLY_QUERY_FAILURE = 1 << 1, REPLY_AWAIT_CAPABLE = 1 << 3 };
 
 struct wire_query {
-    const char *ns;  /* as sent; NUL-terminated, inside the message */
-    size_t db_len;   /* bytes of ns before ".$cmd"; 0: ns is no command namespace */
+    const char *ns; /* as sent; NUL-terminated, inside the message */
+    size_t db_len;  /* bytes of ns before ".$cmd"; 0: ns is no command namespace */
     int32_t to_return;
-    struct bv body;  /* the command: the query, or what its $query field holds */
+    struct bv body;            /* the command: the query, or what its $query field holds */
     struct bv read_preference; /* $readPreference beside $query; else BV_NONE */
 };
 

@@ -197,7 +197,8 @@ static int check_names(struct bv body, const struct sequence *seqs, size_t n, st
         }
         if (!bv_is_missing(bv_path(body, seqs[i].name)) ||
             !bv_is_missing(bv_get(body, seqs[i].name)))
-            return error_set(err, 40433, "Duplicate field between body and document sequence %.200s",
+            return error_set(err, 40433,
+                             "Duplicate field between body and document sequence %.200s",
                              seqs[i].name);
     }
     return 0;
@@ -213,7 +214,7 @@ int wire_msg_parse(const uint8_t *msg, size_t len, struct arena *a, struct error
 
     ret->flags = 0;
     if (len < FLAGS_END)
-        return error_set(err, ERR_INVALID_BSON, "OP_MSG of %zu bytes has no flags", len);
+        return fatal(err, ERR_PROTOCOL, "OP_MSG without flags");
     memcpy(&ret->flags, msg + WIRE_HEADER_BYTES, 4);
     if ((ret->flags & RESERVED_REQUIRED_FLAGS) != 0)
         return fatal(err, ERR_ILLEGAL_OP_MSG_FLAG, "Message contains illegal flags value");
@@ -225,8 +226,7 @@ int wire_msg_parse(const uint8_t *msg, size_t len, struct arena *a, struct error
         end -= 4;
         memcpy(&sum, end, 4);
         if (sum != crc32c(msg, len - 4))
-            return fatal(err, ERR_CHECKSUM_MISMATCH,
-                         "OP_MSG checksum does not match contents");
+            return fatal(err, ERR_CHECKSUM_MISMATCH, "OP_MSG checksum does not match contents");
     }
     while (p < end) {
         uint8_t kind = *p++;
@@ -237,8 +237,7 @@ int wire_msg_parse(const uint8_t *msg, size_t len, struct arena *a, struct error
             TRY_RETURN(take_document(&p, end, err, &body));
         } else if (kind == 1) {
             if (nseqs == LIMIT_SEQUENCES)
-                return fatal(err, ERR_TOO_MANY_SEQUENCES,
-                             "Too many document sequences in OP_MSG");
+                return fatal(err, ERR_TOO_MANY_SEQUENCES, "Too many document sequences in OP_MSG");
             TRY_RETURN(take_sequence(&p, end, err, &seqs[nseqs]));
             nseqs++;
         } else {

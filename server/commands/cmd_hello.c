@@ -10,9 +10,12 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "server/command.h"
 #include "server/conn.h"
 #include "server/server.h"
 #include "server/weak.h"
+
+#define NO_AWAIT INT64_MIN /* maxAwaitTimeMS is absent */
 
 struct hello_args {
     bool hello_ok;
@@ -125,7 +128,7 @@ static int await_change(struct request *rq, const struct hello_args *a)
     struct topology *t = &rq->server->topology;
     struct bv id = bv_get(a->topology_version, "processId");
     struct bv counter = bv_get(a->topology_version, "counter");
-    bool timed = a->max_await_ms != -1, versioned = a->topology_version.type == BV_DOC;
+    bool timed = a->max_await_ms != NO_AWAIT, versioned = a->topology_version.type == BV_DOC;
     int64_t seen, now_us;
 
     if (rq->exhaust && !timed)
@@ -238,11 +241,11 @@ static void write_reply(struct request *rq, bool hello_ok, const char *primary_f
 static int run(struct request *rq, const char *primary_field)
 {
     struct op *op = &rq->op;
-    struct hello_args a = {.max_await_ms = -1};
+    struct hello_args a = {.max_await_ms = NO_AWAIT};
     int rc;
 
-    TRY_RETURN(fields_parse(op, rq->cmd->name, fields, op->cmd, FIELDS_COMMAND | FIELDS_LENIENT,
-                            &a));
+    TRY_RETURN(
+        fields_parse(op, rq->cmd->name, fields, op->cmd, FIELDS_COMMAND | FIELDS_LENIENT, &a));
     if (atomic_load(&rq->server->stopping))
         return op_fail(op, ERR_SHUTDOWN_IN_PROGRESS, "The server is shutting down");
     TRY_RETURN(take_client(rq, a.client));
