@@ -2,19 +2,27 @@
 /*
  * The catalog: which collections and indexes exist, in memory and in the table "catalog".
  *
- * In memory every collection is an immutable struct coll with a reference count. A reader takes a
- * reference, opens its snapshot and needs no lock: a dropped collection's tables go away only when
- * the last reference is gone (the reaper asks catalog_take_dead()). Writers additionally hold the
- * namespace locks (base/nslock.h) from lookup to commit.
+ * In memory every version of a collection is an immutable struct coll with a reference count. A
+ * reader takes a reference, opens its snapshot and needs no lock: a dropped collection's or index's
+ * table goes away only when the last version that uses it is gone (the reaper asks
+ * catalog_take_dead()). Writers additionally hold the namespace locks (base/nslock.h) from lookup
+ * to commit.
  *
  * DDL: under the exclusive lock, on the schema thread: build a new struct coll with coll_edit_*,
  * write its row in the transaction that also carries the oplog entry (catalog_put_row and so on,
  * declared in catalog_write.h), commit, then catalog_publish().
  *
  * On disk, table "catalog", key = ident of the collection's table ("coll-17"), value BSON:
- *     {ident, ns, uuid, options: {...as given...}, indexes: [{ident, spec: {v, key, name, ...},
- *      multikey: bool}], created: <timestamp>}
- * plus the key "meta": {nextIdent: int64, ...}.
+ *     {ident, ns, uuid, options: {...as given...}, indexes: [{ident, spec: {v, key, name, ...}}]}
+ * plus the key "meta": {nextIdent: int64}, written with every row, so that no number that a row
+ * ever used is handed out again.
+ *
+ * Table "sizes", key = ident, value BSON {count, bytes, nextRid}: written by a clean close, removed
+ * by the next open. Where it lacks a collection (after a crash: all) the records are counted again.
+ *
+ * Start-up drops tables with our names ("coll-", "index-", "tmp-") that no row names: they are left
+ * over from DDL or sorting that a crash cut short. A row that names a missing table is damage, and
+ * opening fails.
  */
 #ifndef RUNNEL_STORAGE_CATALOG_H
 #define RUNNEL_STORAGE_CATALOG_H
@@ -33,8 +41,8 @@ struct index_field {
 struct index {
     char ident[IDENT_MAX];
     const char *name;
-    struct bv spec;    /* as listIndexes shows it: {v, key, name, ...} */
-    struct bv key;     /* spec.key */
+    struct bv spec; /* as listIndexes shows it: {v, key, name, ...} */
+    struct bv key;  /* spec.key */
     struct index_field fields[INDEX_PATHS_MAX];
     uint32_t nfields;
     bool is_id, unique, sparse, hidden;
@@ -42,29 +50,34 @@ struct index {
 
 /* Counters shared by all versions of one collection; atomics. */
 struct coll_counters {
-    _Atomic int64_t next_rid;  /* next record id to hand out */
-    _Atomic int64_t count;     /* documents */
-    _Atomic int64_t bytes;     /* BSON bytes */
+    _Atomic int refs;
+    _Atomic int64_t next_rid; /* next record id to hand out */
+    _Atomic int64_t count;    /* documents */
+    _Atomic int64_t bytes;    /* BSON bytes */
 };
 
 struct coll {
     _Atomic int refs;
+    _Atomic bool current;   /* published, and not replaced or dropped since */
+    bool dropped;           /* published, then removed: its tables die with it */
+    struct coll *successor; /* the version that replaced it; held, so that versions die in order */
     char ident[IDENT_MAX];
-    const char *ns;   /* "db.coll" */
+    const char *ns; /* "db.coll" */
     const char *db;
     const char *name; /* within ns */
     uint8_t uuid[16];
-    struct bv options;      /* as listCollections shows them */
-    bool images;            /* changeStreamPreAndPostImages.enabled */
+    struct bv options; /* as listCollections shows them */
+    bool images;       /* changeStreamPreAndPostImages.enabled */
     uint32_t nindexes;
-    struct index *indexes;  /* [0] is the _id index */
+    struct index *indexes; /* [0] is the _id index */
     struct coll_counters *counters;
-    struct arena arena;     /* owns all of the above */
+    struct arena arena; /* owns all of the above */
     struct catalog *catalog;
-    uint64_t version;
 };
 
 int catalog_open(struct engine *e, struct error *err, struct catalog **ret) MUST_CHECK;
+/* Writes the sizes. No thread uses the catalog any more; references that are still held stay good
+ * until they are dropped. Before engine_close(). */
 void catalog_close(struct catalog *c);
 
 /* A reference, or NULL when there is no such collection. */
@@ -84,6 +97,7 @@ bool catalog_db_exists(struct catalog *c, const char *db);
 /* The name of a database that differs from db in case only; NULL: none (error 13297). */
 const char *catalog_db_other_case(struct catalog *c, struct arena *a, const char *db);
 
+/* NULL: none. By key: same fields, order and directions. */
 struct index *coll_index_by_name(struct coll *k, const char *name);
 struct index *coll_index_by_key(struct coll *k, struct bv key);
 

@@ -33,6 +33,7 @@ struct session {
     WT_SESSION *wt;
     struct session *next;         /* in the pool's idle list */
     struct tcursor *free_cursors; /* closed ones, kept for their memory */
+    struct arena scratch;         /* see stx_scratch() */
     struct stx txn;
 };
 
@@ -66,6 +67,12 @@ int wt_error(struct error *err, int rc, const char *what);
 
 /* The same inside a transaction; remembers that a conflict loses it. */
 int stx_fail(struct stx *t, int rc, const char *what);
+
+/* Memory for the inside of one call that changes or finds a record; emptied here. */
+struct arena *stx_scratch(struct stx *t);
+
+/* engine_table_drop() that waits for whatever WiredTiger does in the background. */
+int engine_table_drop_at_start(struct engine *e, const char *ident, struct error *err) MUST_CHECK;
 
 void table_uri(const char *ident, char ret[static TABLE_URI_MAX]);
 void tcursor_free_all(struct tcursor *list);

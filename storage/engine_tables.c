@@ -35,7 +35,7 @@ int engine_table_create(struct engine *e, const char *ident, enum table_kind kin
     return rc == 0 ? 0 : wt_error(err, rc, "cannot create a table");
 }
 
-int engine_table_drop(struct engine *e, const char *ident, struct error *err)
+static int drop(struct engine *e, const char *ident, const char *config, struct error *err)
 {
     char uri[TABLE_URI_MAX];
     struct session *s;
@@ -43,12 +43,23 @@ int engine_table_drop(struct engine *e, const char *ident, struct error *err)
 
     table_uri(ident, uri);
     TRY_RETURN(session_lease(e, err, &s));
-    /* A drop must not wait for a running checkpoint, which may take seconds: EBUSY instead. */
-    rc = s->wt->drop(s->wt, uri, "checkpoint_wait=false,lock_wait=false");
+    rc = s->wt->drop(s->wt, uri, config);
     session_return(e, s);
     if (rc == 0 || rc == ENOENT)
         return 0;
     return wt_error(err, rc, "cannot drop a table");
+}
+
+/* A drop must not wait for a running checkpoint, which may take seconds: EBUSY instead. It does
+ * wait for the schema lock, which others hold for a moment only. */
+int engine_table_drop(struct engine *e, const char *ident, struct error *err)
+{
+    return drop(e, ident, "checkpoint_wait=false", err);
+}
+
+int engine_table_drop_at_start(struct engine *e, const char *ident, struct error *err)
+{
+    return drop(e, ident, NULL, err);
 }
 
 int engine_tables(struct engine *e, void (*fn)(void *arg, const char *ident), void *arg,

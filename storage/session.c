@@ -19,6 +19,7 @@ void session_pool_fini(struct session_pool *p)
 
         p->idle = s->next;
         tcursor_free_all(s->free_cursors);
+        arena_fini(&s->scratch);
         free(s);
     }
     mutex_fini(&p->mx);
@@ -59,6 +60,7 @@ int session_lease(struct engine *e, struct error *err, struct session **ret)
     s = calloc(1, sizeof(*s));
     if (s == NULL)
         abort();
+    arena_init(&s->scratch);
     rc = e->wt->open_session(e->wt, NULL, "isolation=snapshot", &s->wt);
     if (rc != 0) {
         free(s);

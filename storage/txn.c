@@ -159,3 +159,9 @@ bool stx_has_written(const struct stx *t)
 {
     return t->written;
 }
+
+struct arena *stx_scratch(struct stx *t)
+{
+    arena_reset(&t->session->scratch);
+    return &t->session->scratch;
+}
