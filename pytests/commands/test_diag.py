@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What clients ask about the server: builds, hosts, parameters, logs, status."""
+
+import datetime
+import json
+import os
+
+import pymongo
+import pytest
+from bson import Timestamp
+from bson.int64 import Int64
+from pymongo.errors import AutoReconnect, OperationFailure
+
+from raw import op_msg
+from server import Server
+
+
+def code_of(client, command, value=1, db="admin", **fields):
+    with pytest.raises(OperationFailure) as error:
+        client[db].command(command, value, **fields)
+    return error.value.code
+
+
+@pytest.mark.parametrize("name", ["buildInfo", "buildinfo"])
+def test_build_info(client, name):
+    info = client.test.command(name)
+    assert list(info)[:9] == [
+        "version",
+        "gitVersion",
+        "modules",
+        "allocator",
+        "javascriptEngine",
+        "sysInfo",
+        "versionArray",
+        "openssl",
+        "buildEnvironment",
+    ]
+    assert info["version"].startswith("7.0.")
+    assert info["versionArray"][:3] == [int(x) for x in info["version"].split(".")]
+    assert len(info["versionArray"]) == 4
+    assert info["maxBsonObjectSize"] == 16777216
+    assert info["bits"] == 64
+    assert info["debug"] is False
+    assert info["modules"] == []
+    assert info["storageEngines"] == ["wiredTiger"]
+    assert info["openssl"]["running"].startswith("OpenSSL")
+    assert "ferretdb" not in info
+
+
+def test_wp_06_what_compass_asks(client):
+    with pytest.raises(OperationFailure) as error:
+        client.admin.command("atlasVersion")
+    assert error.value.code == 59
+    assert error.value.details["codeName"] == "CommandNotFound"
+    assert error.value.details["errmsg"] == "no such command: 'atlasVersion'"
+    for command in ("buildInfo", "hostInfo", "connectionStatus", "top", "getCmdLineOpts"):
+        assert client.admin.command(command)["ok"] == 1.0
+    answer = client.admin.command("getParameter", 1, featureCompatibilityVersion=1)
+    assert answer["featureCompatibilityVersion"] == {"version": "7.0"}
+
+
+def test_host_info(client):
+    info = client.admin.command("hostInfo")
+    assert list(info)[:3] == ["system", "os", "extra"]
+    system = info["system"]
+    assert system["hostname"] == os.uname().nodename
+    assert system["cpuArch"] == os.uname().machine
+    assert system["cpuAddrSize"] == 64
+    assert 0 < system["memSizeMB"] <= 10**8
+    assert type(system["memSizeMB"]) is Int64
+    assert 1 <= system["numCores"] <= os.cpu_count()
+    assert isinstance(system["currentTime"], datetime.datetime)
+    assert info["os"]["type"] == "Linux"
+    assert info["os"]["name"]
+    assert info["extra"]["pageSize"] == os.sysconf("SC_PAGESIZE")
+
+
+def test_connection_status(client):
+    info = client.admin.command("connectionStatus")["authInfo"]
+    assert info == {"authenticatedUsers": [], "authenticatedUserRoles": []}
+    info = client.admin.command("connectionStatus", showPrivileges=True)["authInfo"]
+    assert info["authenticatedUserPrivileges"] == []
+
+
+def test_whatsmyuri(raw):
+    host, port = raw.sock.getsockname()
+    assert raw.command({"whatsmyuri": 1})["you"] == f"{host}:{port}"
+
+
+def test_get_cmd_line_opts(client, srv):
+    opts = client.admin.command("getCmdLineOpts")
+    assert opts["argv"][0].endswith("runneld")
+    assert "--memory" in opts["argv"]
+    assert opts["parsed"]["net"] == {"bindIp": "127.0.0.1", "port": srv.port}
+    assert opts["parsed"]["replication"]["replSet"] == "rs0"
+    assert "dbPath" not in opts["parsed"]["storage"]
+    assert "setParameter" not in opts["parsed"]
+
+
+def test_features(client):
+    assert client.admin.command("features")["ok"] == 1.0
+
+
+def test_list_commands(client):
+    commands = client.admin.command("listCommands")["commands"]
+    assert list(commands) == sorted(commands, key=str.lower)
+    assert commands["ping"]["requiresAuth"] is False
+    assert commands["ping"]["apiVersions"] == ["1"]
+    assert commands["getLog"]["adminOnly"] is True
+    assert commands["insert"]["secondaryOk"] is False
+    assert all(c["help"] for c in commands.values())
+    assert client.admin.command("insert", "x", help=True)["help"]
+
+
+def test_help_of_a_command(client):
+    answer = client.admin.command("ping", help=True)
+    assert answer["ok"] == 1.0
+    assert "Answer" in answer["help"]
+
+
+def test_default_rw_concern(client):
+    answer = client.admin.command("getDefaultRWConcern")
+    assert answer["defaultReadConcern"] == {"level": "local"}
+    assert answer["defaultWriteConcern"] == {"w": "majority", "wtimeout": 0}
+    assert answer["defaultWriteConcernSource"] == "implicit"
+
+
+def test_get_cluster_parameter(client):
+    expected = {
+        "_id": "changeStreamOptions",
+        "clusterParameterTime": Timestamp(0, 0),
+        "preAndPostImages": {"expireAfterSeconds": "off"},
+    }
+    for asked in ("changeStreamOptions", "*", ["changeStreamOptions"]):
+        answer = client.admin.command("getClusterParameter", asked)
+        assert answer["clusterParameters"] == [expected]
+    assert code_of(client, "getClusterParameter", "nope") == 4
+    assert code_of(client, "getClusterParameter", 5) == 14
+    assert code_of(client, "getClusterParameter", []) == 2
+
+
+def test_set_feature_compatibility_version(client):
+    assert client.admin.command("setFeatureCompatibilityVersion", "7.0", confirm=True)["ok"] == 1.0
+    assert code_of(client, "setFeatureCompatibilityVersion", "4.4") == 2
+    assert code_of(client, "setFeatureCompatibilityVersion", 7) == 14
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+
+def test_get_parameter_all(client):
+    answer = client.admin.command("getParameter", "*")
+    assert answer["enableTestCommands"] is False
+    assert answer["featureCompatibilityVersion"] == {"version": "7.0"}
+    assert answer["authSchemaVersion"] == 5
+    assert answer["authenticationMechanisms"] == []
+    assert answer["requireApiVersion"] is False
+    assert answer["cursorTimeoutMillis"] == 600000
+    assert answer["localLogicalSessionTimeoutMinutes"] == 30
+    assert type(answer["oplogRetentionSeconds"]) is float
+    assert type(answer["oplogMaxEntries"]) is Int64
+    assert answer["oplogSizeMB"] == 1024
+
+
+def test_get_parameter_details(client):
+    answer = client.admin.command("getParameter", {"showDetails": True}, oplogSizeMB=1)
+    assert answer["oplogSizeMB"] == {
+        "value": 1024,
+        "settableAtRuntime": True,
+        "settableAtStartup": False,
+    }
+    answer = client.admin.command("getParameter", {"showDetails": True, "allParameters": True})
+    assert answer["logLevel"]["value"] == 0
+
+
+@pytest.mark.parametrize("value, fields", [(1, {}), ("foo", {}), (1, {"noSuchThing": 1})])
+def test_get_parameter_unknown(client, value, fields):
+    with pytest.raises(OperationFailure, match="no option found to get") as error:
+        client.admin.command("getParameter", value, **fields)
+    assert error.value.code == 72
+    assert "documentdb" not in str(error.value)
+
+
+def test_get_parameter_only_on_admin(client):
+    assert code_of(client, "getParameter", "*", db="test") == 13
+
+
+@pytest.mark.parametrize(
+    "name, new", [("oplogRetentionSeconds", 1.5), ("oplogMaxEntries", 500), ("oplogSizeMB", 77)]
+)
+def test_set_parameter_oplog_limits(client, name, new):
+    old = client.admin.command("getParameter", 1, **{name: 1})[name]
+    answer = client.admin.command("setParameter", 1, **{name: new})
+    assert answer["was"] == old
+    try:
+        assert client.admin.command("getParameter", 1, **{name: 1})[name] == new
+    finally:
+        client.admin.command("setParameter", 1, **{name: old})
+
+
+@pytest.mark.parametrize(
+    "fields, code",
+    [
+        ({}, 72),
+        ({"noSuchThing": 1}, 72),
+        ({"enableTestCommands": True}, 20),
+        ({"oplogRetentionSeconds": -1}, 2),
+        ({"oplogRetentionSeconds": float("nan")}, 2),
+        ({"oplogRetentionSeconds": "x"}, 14),
+        ({"oplogMaxEntries": -1}, 2),
+        ({"oplogMaxEntries": 1.5}, 2),
+        ({"oplogSizeMB": 0}, 2),
+        ({"oplogSizeMB": 2**60}, 2),
+        ({"oplogSizeMB": None}, 14),
+        ({"logLevel": 6}, 2),
+        ({"logLevel": "x"}, 2),
+        ({"oplogMaxEntries": 5, "noSuchThing": 1}, 72),
+    ],
+)
+def test_set_parameter_errors_change_nothing(client, fields, code):
+    before = client.admin.command("getParameter", "*")
+    assert code_of(client, "setParameter", 1, **fields) == code
+    after = client.admin.command("getParameter", "*")
+    for reply in (before, after):
+        reply.pop("$clusterTime"), reply.pop("operationTime")
+    assert before == after
+
+
+def test_log_level(client):
+    assert client.admin.command("setParameter", 1, logLevel=1)["was"] == 0
+    assert client.admin.command("setParameter", 1, logLevel=0)["was"] == 1
+
+
+# --- logs --------------------------------------------------------------------------------------
+
+
+def test_get_log(client):
+    assert client.admin.command("getLog", "*")["names"] == ["global", "startupWarnings"]
+    answer = client.admin.command("getLog", "global")
+    assert answer["totalLinesWritten"] >= len(answer["log"]) > 0
+    line = json.loads(answer["log"][0])
+    datetime.datetime.fromisoformat(line["t"]["$date"].replace("Z", "+00:00"))
+    assert line["s"] and line["c"] and line["msg"]
+    assert client.admin.command("getLog", "startupWarnings")["log"] == []
+    assert code_of(client, "getLog", "nope") == 96
+    assert code_of(client, "getLog", 1) == 14
+
+
+def test_log_rotate(client):
+    assert client.admin.command("logRotate", 1)["ok"] == 1.0
+
+
+# --- status ------------------------------------------------------------------------------------
+
+
+def test_wp_07_server_status(client, srv):
+    status = client.admin.command("serverStatus")
+    assert list(status)[:8] == [
+        "host",
+        "version",
+        "process",
+        "pid",
+        "uptime",
+        "uptimeMillis",
+        "uptimeEstimate",
+        "localTime",
+    ]
+    assert status["process"] == "mongod"
+    assert status["host"] == f"127.0.0.1:{srv.port}"
+    assert status["version"] == client.server_info()["version"]
+    assert status["repl"]["setName"] == "rs0"
+    assert status["repl"]["hosts"] == [status["repl"]["me"]]
+    assert status["repl"]["isWritablePrimary"] is True
+    assert status["connections"]["current"] >= 1
+    assert status["connections"]["available"] > 0
+    assert status["storageEngine"]["name"] == "wiredTiger"
+    assert status["storageEngine"]["persistent"] is False
+    assert status["mem"]["resident"] > 0
+    assert status["oplog"]["entries"] >= 1
+    assert status["oplog"]["first"] <= status["oplog"]["last"]
+    assert type(status["operationTime"]) is Timestamp
+    assert {
+        "bytes currently in the cache",
+        "maximum bytes configured",
+        "tracked dirty bytes in the cache",
+    } <= set(status["wiredTiger"]["cache"])
+    if hasattr(srv, "pid"):
+        assert status["pid"] == srv.pid
+
+
+def test_server_status_leaves_sections_out(client):
+    status = client.admin.command("serverStatus", 1, repl=0, metrics=False)
+    assert "repl" not in status
+    assert "metrics" not in status
+    assert "connections" in status
+
+
+def test_server_status_counts(client, db):
+    def counters():
+        return client.admin.command("serverStatus")["opcounters"]
+
+    before = counters()
+    db.c.insert_many([{"_id": i} for i in range(3)])
+    db.c.update_one({"_id": 1}, {"$set": {"x": 1}})
+    db.c.delete_one({"_id": 2})
+    list(db.c.find())
+    after = counters()
+    assert after["insert"] - before["insert"] == 3
+    assert after["update"] - before["update"] == 1
+    assert after["delete"] - before["delete"] == 1
+    assert after["query"] - before["query"] == 1
+    assert after["command"] > before["command"]
+
+
+def test_server_status_network(client):
+    before = client.admin.command("serverStatus")["network"]
+    client.admin.command("ping")
+    after = client.admin.command("serverStatus")["network"]
+    assert after["numRequests"] >= before["numRequests"] + 2
+    assert after["bytesIn"] > before["bytesIn"]
+    assert after["bytesOut"] > before["bytesOut"]
+
+
+def test_top(client, db):
+    db.c.insert_one({"_id": 1})
+    list(db.c.find())
+    list(db.c.find())
+    totals = client.admin.command("top")["totals"]
+    assert totals["note"] == "all times in microseconds"
+    mine = totals[f"{db.name}.c"]
+    assert list(mine) == [
+        "total",
+        "readLock",
+        "writeLock",
+        "queries",
+        "getmore",
+        "insert",
+        "update",
+        "remove",
+        "commands",
+    ]
+    assert mine["insert"]["count"] == 1
+    assert mine["queries"]["count"] == 2
+    assert mine["total"]["count"] == 3
+    assert mine["insert"]["time"] > 0
+
+
+def test_profile(client, db):
+    answer = db.command("profile", -1)
+    assert (answer["was"], answer["slowms"], answer["sampleRate"]) == (0, 100, 1.0)
+    assert db.command("profile", 0)["was"] == 0
+    assert code_of(client, "profile", 2, db=db.name) == 238
+    assert code_of(client, "profile", 7, db=db.name) == 2
+    assert code_of(client, "profile", "x", db=db.name) == 14
+
+
+# --- running requests --------------------------------------------------------------------------
+
+
+def test_current_op_and_kill_op(client, srv, raw):
+    wait = {
+        "hello": 1,
+        "topologyVersion": raw.command({"hello": 1})["topologyVersion"],
+        "maxAwaitTimeMS": 20000,
+        "$db": "admin",
+    }
+
+    raw.send(op_msg(wait))
+    host, port = raw.sock.getsockname()
+    ops = []
+    while not ops:
+        ops = [
+            op
+            for op in client.admin.command("currentOp")["inprog"]
+            if op["client"] == f"{host}:{port}"
+        ]
+    assert ops[0]["active"] is True
+    assert ops[0]["desc"] == f"conn{ops[0]['connectionId']}"
+    answer = client.admin.command("killOp", op=ops[0]["opid"])
+    assert answer["info"] == "attempting to kill op"
+    assert raw.receive().doc["code"] == 11601
+    assert raw.ping() == 1.0
+    assert code_of(client, "killOp") == 40414
+    assert client.admin.command("killOp", op=999999999)["ok"] == 1.0
+
+
+def test_fsync(client):
+    assert client.admin.command("fsync")["ok"] == 1.0
+    assert code_of(client, "fsync", lock=True) == 238
+    assert code_of(client, "fsyncUnlock") == 20
+
+
+def test_shutdown():
+
+
+    with Server(memory=True) as server:
+        with pymongo.MongoClient(server.uri) as c:
+            with pytest.raises(AutoReconnect):
+                c.admin.command("shutdown")
+        assert server.wait() == 0
