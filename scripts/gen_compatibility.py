@@ -8,6 +8,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "lint"))
 
+import check_tables  # noqa: E402
 import tables  # noqa: E402
 
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -44,7 +45,8 @@ def setting(name):
 
 
 def names(rows):
-    return ", ".join(f"`{name}`" for name in sorted({r.name for r in rows}, key=str.lower))
+    return ", ".join(f"`{name}`" for name in sorted({check_tables.name_of(r) for r in rows},
+                                                    key=str.lower))
 
 
 def described(rows, column):
@@ -61,7 +63,7 @@ def page():
         rows = found.get(path)
         if not rows:
             continue
-        unbuilt = [r for r in rows if r.macro.startswith("UNBUILT")]
+        unbuilt = [r for r in rows if check_tables.is_unbuilt(r)]
         built = [r for r in rows if r not in unbuilt]
         parts.append(f"## {title}\n")
         parts.append("\n".join(described(built, column)) if column else names(built))
