@@ -19,12 +19,12 @@
 struct oplog;
 
 struct oplog_options {
-    int64_t size_bytes;          /* retention by bytes; > 0 */
-    double retention_seconds;    /* 0: off */
-    int64_t max_entries;         /* 0: off */
-    bool hidden;                 /* --no-oplog: nothing is logged, no streams */
-    int64_t hub_bytes;           /* size of the in-memory ring; 0: default 16 MB */
-    int64_t noop_interval_ms;    /* periodic noop; 0: default 10 s */
+    int64_t size_bytes;       /* retention by bytes; > 0 */
+    double retention_seconds; /* 0: off */
+    int64_t max_entries;      /* 0: off */
+    bool hidden;              /* --no-oplog: nothing is logged, no streams */
+    int64_t hub_bytes;        /* size of the in-memory ring; 0: default 16 MB */
+    int64_t noop_interval_ms; /* periodic noop; 0: default 10 s */
 };
 
 /* Opens the tables, finds the newest entry, makes the new term and ceiling durable, rebuilds the
@@ -37,7 +37,7 @@ void oplog_close(struct oplog *o);
 uint64_t oplog_visible(struct oplog *o);
 uint64_t oplog_durable(struct oplog *o);
 uint64_t oplog_allocated(struct oplog *o); /* newest optime handed out */
-uint64_t oplog_oldest(struct oplog *o);    /* oldest live entry */
+uint64_t oplog_oldest(struct oplog *o);    /* oldest live entry; 0: none */
 /* True while no entry was ever removed (a start point before the first entry is then legal). */
 bool oplog_complete(struct oplog *o);
 int64_t oplog_term(struct oplog *o);
@@ -45,7 +45,8 @@ bool oplog_hidden(struct oplog *o);
 
 /* The ack_* waits of a finished reply. 0: reached. INT_PARK: op->waiter is registered. */
 int oplog_wait_ack(struct oplog *o, struct op *op) MUST_CHECK;
-/* A ticket for "synced after now": read it after the snapshot was opened (trap T4). */
+/* A ticket for "synced after now": read it after the snapshot was opened (trap T4). 0: all that
+ * the snapshot can hold is durable already. */
 uint64_t oplog_flush_ticket(struct oplog *o);
 
 /*
@@ -56,12 +57,17 @@ uint64_t oplog_flush_ticket(struct oplog *o);
  */
 int oplog_wait_entry(struct oplog *o, struct op *op, const struct scope *s,
                      uint64_t after) MUST_CHECK;
+/*
+ * For a request that runs again after oplog_wait_entry() parked it: nothing that its scope matches
+ * lies above the `after` it gave and at or below the result, so that may become its position
+ * without reading. 0: nothing is known.
+ */
+uint64_t oplog_wait_passed(const struct op *op);
 
 /* Retention. Any thread. */
 void oplog_set_limits(struct oplog *o, const int64_t *size_bytes, const double *seconds,
                       const int64_t *max_entries); /* NULL: leave as it is */
-void oplog_get_limits(struct oplog *o, int64_t *size_bytes, double *seconds,
-                      int64_t *max_entries);
+void oplog_get_limits(struct oplog *o, int64_t *size_bytes, double *seconds, int64_t *max_entries);
 /* {pruneOplog}: applies the limits now and exactly, taking now_ms as the time. Blocking; schema
  * thread. The newest entry stays. */
 int oplog_prune(struct oplog *o, struct op *op, int64_t now_ms, int64_t *ret_removed) MUST_CHECK;

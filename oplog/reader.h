@@ -14,9 +14,9 @@ struct oplog_reader;
 /*
  * Yields entries with optime >= from (or <= from, going down, when `backward`), none above the
  * horizon loaded at opening (durable, or visible for SCOPE_OPLOG). With a scope other than
- * SCOPE_OPLOG only entries that scope_matches() accepts. ERR_CAPPED_POSITION_LOST when `from`
- * lies below the oldest live entry (forward; the caller turns it into 286 or 136 and decides
- * whether a complete oplog makes it legal by passing from = oldest).
+ * SCOPE_OPLOG only entries that scope_matches() accepts. Forward: from 0 begins at the oldest live
+ * entry; any other `from` at or below the newest entry ever removed is ERR_CAPPED_POSITION_LOST
+ * (the caller turns it into 286 or 136). The scope's strings must outlive the reader.
  */
 int oplog_reader_open(struct oplog *o, struct op *op, uint64_t from, const struct scope *s,
                       bool backward, struct oplog_reader **ret) MUST_CHECK;
@@ -35,8 +35,10 @@ int oplog_get(struct oplog *o, struct op *op, uint64_t optime, struct arena *a,
 /* Pre-image of the change at (optime, index in applyOps); BV_NONE: none. Copied. */
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,
               struct bv *ret) MUST_CHECK;
-/* Calls fn with each stored image as a config.system.preimages document:
- * {_id: {nsUUID, ts, applyOpsIndex}, operationTime, preImage}. */
+
+/* Calls fn with each stored image as a document of config.system.preimages, oldest
+ * first: {_id: {nsUUID, ts, applyOpsIndex}, operationTime, preImage}. The
+ * document lives until fn returns; a code other than 0 from fn ends the walk and is returned. */
 int image_each(struct oplog *o, struct op *op, int (*fn)(void *arg, struct bv doc),
                void *arg) MUST_CHECK;
 

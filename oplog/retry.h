@@ -4,7 +4,8 @@
  * same transaction as the write, so that a repeated statement is answered and not done again.
  *
  * Table "sessions": key = lsid bytes (16 of id, 32 of uid), value BSON:
- *     {txnNum: long, optime: ts, date: date, stmts: [{s: stmtId, n: count, k: kind, ts, r?: result}]}
+ *     {txnNum: long, optime: ts, date: date, stmts: [{s: stmtId, n: count, k: kind, ts, r?:
+ * result}]}
  */
 #ifndef RUNNEL_OPLOG_RETRY_H
 #define RUNNEL_OPLOG_RETRY_H
@@ -14,16 +15,17 @@
 
 struct retry_stmt {
     int32_t stmt_id;
-    int32_t count;       /* a run: statements stmt_id.. with optimes optime.., consecutive; >= 1 */
-    char kind;           /* 'i' 'u' 's' (upsert) 'd' 'f' (findAndModify) */
+    int32_t count; /* a run: statements stmt_id.. with optimes optime.., consecutive; >= 1 */
+    char kind;     /* 'i' 'u' 's' (upsert) 'd' 'f' (findAndModify) */
     uint64_t optime;
-    struct bv result;    /* upsert: {_id}; findAndModify: {value, lastErrorObject}; else BV_NONE */
+    struct bv result; /* upsert: {_id}; findAndModify: {value, lastErrorObject}; else BV_NONE */
 };
 
 struct retry_record {
     bool found;
     int64_t txn_number;
     uint64_t optime;
+    int64_t term; /* of that optime */
     int64_t date_ms;
     struct retry_stmt *stmts; /* in the arena */
     size_t n;
@@ -36,7 +38,7 @@ int retry_store(struct stx *t, struct bv lsid, const struct retry_record *r) MUS
 /* Removes records not used since before_ms. */
 int retry_purge(struct engine *e, struct op *op, int64_t before_ms) MUST_CHECK;
 /* Calls fn with each record as a config.transactions document. */
-int retry_each(struct engine *e, struct op *op,
-               int (*fn)(void *arg, struct bv doc), void *arg) MUST_CHECK;
+int retry_each(struct engine *e, struct op *op, int (*fn)(void *arg, struct bv doc),
+               void *arg) MUST_CHECK;
 
 #endif
