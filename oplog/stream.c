@@ -220,11 +220,14 @@ static int next_change(struct stream *s, struct op *op, struct change *ret, bool
     return 0;
 }
 
-/* All there is has been read: the token may stand for the newest entry passed. */
+/* All there is has been read: the token may stand for the newest entry passed. The next call reads
+ * up to a new horizon. */
 static int at_end(struct stream *s, struct op *op)
 {
     uint64_t passed = oplog_reader_position(s->reader);
 
+    oplog_reader_close(s->reader);
+    s->reader = NULL;
     if (s->searching && passed >= s->o.resume.cluster_time)
         return token_not_found(s, op);
     s->begun = true;

@@ -56,11 +56,14 @@ static int parse_stage(struct op *op, struct arena *a, struct bv doc, struct pip
         return op_fail(op, 40324, "Unrecognized pipeline stage name: '%s'", e.key);
     if ((row->flags & STAGE_FIRST) != 0)
         return op_fail(op, 40602, "%s is only valid as the first stage in a pipeline", e.key);
+    *ret_row = row;
+    /* Behind $changeStream most stages are refused in any case, by check_place(). */
+    if (row->parse == NULL && ctx->change_stream && (row->flags & STAGE_IN_STREAM) == 0)
+        return 0;
     if (row->parse == NULL)
         return op_fail(op, ERR_NOT_IMPLEMENTED, "The pipeline stage %s is not supported yet",
                        e.key);
     p.name = row->name;
-    *ret_row = row;
     return row->parse(&p, ret);
 }
 

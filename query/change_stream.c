@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * `$changeStream` as a query cursor: stream -> the user's stages -> the check that _id still is
+ * the resume token. Everything behind the stream is row by row, so what comes out at the end is
+ * always made of the event that the stream gave last.
+ */
+#include "query/change_stream.h"
+
+#include "base/limits.h"
+#include "query/change_stream_internal.h"
+#include "storage/record.h"
+
+struct cs_cursor {
+    struct qcursor base;
+    struct stage source; /* first in the chain; its next() asks the stream */
+    struct stage *last;
+    struct stream *stream;
+    struct pushed_filter pushed;
+    bool expanded;
+    struct bv vars[EXPR_VARS_MAX]; /* let */
+    int nvars;
+
+    /* within a call of next() */
+    struct exec *x;
+    struct bv token;        /* of the event under way */
+    uint64_t snapshot_time; /* x->stx sees all that was visible at this optime */
+};
+
+static struct cs_cursor *cursor_of_source(struct stage *s)
+{
+    return (struct cs_cursor *)(void *)((char *)s - offsetof(struct cs_cursor, source));
+}
+
+/* --- the source --------------------------------------------------------------------------------
+ */
+
+static int source_next(struct stage *s, struct exec *x, struct bv *ret, bool *ret_more)
+{
+    struct cs_cursor *c = cursor_of_source(s);
+
+    TRY_RETURN(stream_next(c->stream, x->op, &x->scratch, ret, ret_more));
+    c->token = bv_get(*ret, "_id");
+    return 0;
+}
+
+static const struct stage_ops source_ops = {.name = "$changeStream", .next = source_next};
+
+static int accept_event(void *arg, struct op *op, struct arena *scratch, const struct event *e,
+                        bool *ret)
+{
+    struct cs_cursor *c = arg;
+
+    (void)op;
+    if (c->pushed.n == 0) {
+        *ret = true;
+        return 0;
+    }
+    return pushed_filter_test(&c->pushed, &c->x->ev, event_summary(scratch, e, c->expanded), ret);
+}
+
+/* --- updateLookup ------------------------------------------------------------------------------
+ */
+
+/* The batch's transaction, with a snapshot that is not older than the event. */
+static int fresh_stx(struct cs_cursor *c, uint64_t event_time, struct stx **ret)
+{
+    struct exec *x = c->x;
+    bool had = x->stx != NULL;
+    uint64_t visible = oplog_visible(x->db->oplog);
+
+    TRY_RETURN(exec_stx(x, ret));
+    if (had && c->snapshot_time < event_time) {
+        TRY_RETURN(stx_refresh(*ret));
+        c->snapshot_time = visible;
+    } else if (!had) {
+        c->snapshot_time = visible;
+    }
+    return 0;
+}
+
+/* The document as it is now. What is read may not be durable yet: the reply waits for that. */
+static int look_up(void *arg, struct op *op, struct arena *a, const struct event *e, struct bv *ret)
+{
+    struct cs_cursor *c = arg;
+    struct database *db = op->database;
+    char *ns = arena_printf(a, "%.*s.%s", (int)e->db_len, e->db, e->coll);
+    struct coll *k = catalog_get(db->catalog, ns);
+    struct bv ui = e->change->row.ui;
+    struct stx *t;
+    int64_t rid;
+    int rc = 0;
+
+    *ret = BV_NONE;
+    if (k == NULL)
+        return 0;
+    /* A collection made anew under the name is another one. */
+    if (bv_is_missing(ui) || memcmp(ui.p + 5, k->uuid, sizeof(k->uuid)) == 0) {
+        TRY(fresh_stx(c, e->change->row.optime, &t));
+        TRY(record_find_id(t, k, bv_get(e->document_key, "_id"), a, &rid, ret));
+        op->ack_flush = oplog_flush_ticket(db->oplog);
+    }
+fail:
+    coll_unref(k);
+    return rc;
+}
+
+/* --- the cursor --------------------------------------------------------------------------------
+ */
+
+static int check_event(struct cs_cursor *c, struct op *op, struct bv event)
+{
+    struct bv id = bv_get(event, "_id");
+
+    if (!bv_identical(id, c->token)) {
+        const char *found = bv_is_missing(id) ? "{}"
+                                              : arena_printf(&op->arena, "{ _id: %s }",
+                                                             bv_show(&op->arena, id, 256));
+
+        (void)op_fail(op, ERR_CHANGE_STREAM_FATAL,
+                      "Encountered an event whose _id field, which contains the resume token, was "
+                      "modified by the pipeline. A stream whose events have another _id cannot be "
+                      "resumed; only stages that keep the _id field as it is are allowed. "
+                      "Expected: { _id: %s } but found: %s",
+                      bv_show(&op->arena, c->token, 256), found);
+        op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
+        return ERR_CHANGE_STREAM_FATAL;
+    }
+    if (event.len > LIMIT_INTERNAL_BYTES)
+        return op_fail(op, ERR_BSON_TOO_LARGE,
+                       "BSONObj size: %u (0x%X) is invalid. Size must be between 0 and %d(16MB) "
+                       "First element: _id: %s",
+                       event.len, event.len, LIMIT_INTERNAL_BYTES,
+                       bv_show(&op->arena, c->token, 256));
+    return 0;
+}
+
+static int cs_next(struct qcursor *qc, struct exec *x, struct bv *ret, bool *ret_more)
+{
+    struct cs_cursor *c = (struct cs_cursor *)qc;
+
+    c->x = x;
+    if (c->nvars > 0)
+        memcpy(x->ev.vars, c->vars, (size_t)c->nvars * sizeof(c->vars[0]));
+    TRY_RETURN(stage_next(c->last, x, ret, ret_more));
+    if (!*ret_more)
+        qc->invalidated = true;
+    return bv_is_missing(*ret) ? 0 : check_event(c, x->op, *ret);
+}
+
+static void cs_save(struct qcursor *qc, struct exec *x)
+{
+    struct cs_cursor *c = (struct cs_cursor *)qc;
+
+    stage_save(c->last, x);
+    stream_save(c->stream);
+    c->x = NULL;
+    c->snapshot_time = 0;
+}
+
+static int cs_wait(struct qcursor *qc, struct exec *x)
+{
+    return stream_wait(((struct cs_cursor *)qc)->stream, x->op);
+}
+
+static struct bv cs_resume_token(struct qcursor *qc, struct arena *a)
+{
+    return stream_token(((struct cs_cursor *)qc)->stream, a);
+}
+
+static void cs_delivered(struct qcursor *qc, struct bv row)
+{
+    stream_delivered(((struct cs_cursor *)qc)->stream, bv_get(row, "_id"));
+}
+
+static void cs_close(struct qcursor *qc)
+{
+    struct cs_cursor *c = (struct cs_cursor *)qc;
+
+    if (c->last != NULL)
+        stage_close(c->last);
+    stream_free(c->stream);
+}
+
+static void cs_explain(struct qcursor *qc, struct bw *w, int verbosity)
+{
+    struct cs_cursor *c = (struct cs_cursor *)qc;
+    const struct stage *chain[LIMIT_PIPELINE_STAGES + 1];
+    size_t n = 0;
+
+    (void)verbosity;
+    for (const struct stage *s = c->last; s != NULL; s = s->source)
+        chain[n++] = s;
+    bw_arr_begin(w, "stages");
+    while (n-- > 0) {
+        bw_doc_begin(w, NULL);
+        bw_bv(w, chain[n]->ops->name, chain[n]->spec);
+        bw_end(w);
+    }
+    bw_end(w);
+}
+
+static const struct qcursor_ops cs_ops = {.next = cs_next,
+                                          .save = cs_save,
+                                          .wait = cs_wait,
+                                          .resume_token = cs_resume_token,
+                                          .delivered = cs_delivered,
+                                          .close = cs_close,
+                                          .explain = cs_explain};
+
+/* --- opening -----------------------------------------------------------------------------------
+ */
+
+static struct bv stages_behind_first(struct arena *a, struct bv pipeline)
+{
+    struct biter it = biter(pipeline);
+    struct belem e;
+    struct bw w;
+
+    bw_init_array(&w, a);
+    (void)biter_next(&it, &e);
+    while (biter_next(&it, &e))
+        bw_bv(&w, NULL, e.v);
+    return bw_done(&w);
+}
+
+static int chain_stages(struct cs_cursor *c, struct op *op, const struct change_stream_args *args)
+{
+    struct arena *a = &c->base.arena;
+    struct pipeline_ctx ctx = {
+        .db = args->db, .coll = args->coll, .vars = args->vars, .change_stream = true};
+    struct pipeline p;
+
+    TRY_RETURN(pipeline_parse(op, a, stages_behind_first(a, args->pipeline), &ctx, &p));
+    if (p.n > 0 && p.stages[0]->match != NULL)
+        pushed_filter_init(&c->pushed, a, p.stages[0]->match);
+    c->source.ops = &source_ops;
+    c->source.spec = bv_dup(a, bv_first(bv_first(args->pipeline, NULL), NULL));
+    c->last = pipeline_link(&p, &c->source);
+    return 0;
+}
+
+int change_stream_open(struct op *op, const struct change_stream_args *args, struct qcursor **ret)
+{
+    struct cs_cursor *c = qcursor_new(sizeof(*c), &cs_ops);
+    struct arena *a = &c->base.arena;
+    struct stream_options o;
+    int rc;
+
+    TRY(change_stream_parse(op, args, a, &o));
+    TRY(chain_stages(c, op, args));
+    c->base.ns =
+        arena_printf(a, "%s.%s", args->db, args->coll == NULL ? "$cmd.aggregate" : args->coll);
+    c->base.tailable = c->base.await_data = c->base.change_stream = true;
+    if (args->vars != NULL && args->let != NULL) {
+        c->nvars = args->vars->nslots;
+        for (int i = 0; i < c->nvars; i++)
+            c->vars[i] = bv_dup(a, args->let->vars[i]);
+    }
+    c->expanded = o.event.expanded;
+    o.event.lookup = look_up;
+    o.event.lookup_arg = c;
+    o.accept = accept_event;
+    o.accept_arg = c;
+    c->stream = stream_new(op->database->oplog, &o);
+    *ret = &c->base;
+    return 0;
+fail:
+    qcursor_free(&c->base);
+    return rc;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Shared by query/change_stream*.c only. */
+#ifndef RUNNEL_QUERY_CHANGE_STREAM_INTERNAL_H
+#define RUNNEL_QUERY_CHANGE_STREAM_INTERNAL_H
+
+#include "oplog/stream.h"
+#include "query/change_stream.h"
+#include "query/pipeline.h"
+
+/* The options of the stage, checked, as a stream takes them; strings and views in the arena. */
+int change_stream_parse(struct op *op, const struct change_stream_args *args, struct arena *a,
+                        struct stream_options *ret) MUST_CHECK;
+
+/*
+ * Push-down: the parts of a leading $match that read only what an event's summary has. They are
+ * tested before the event is built; the $match stage itself stays in the chain.
+ */
+struct pushed_filter {
+    const struct match **parts;
+    size_t n;
+};
+void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct match *m);
+/* `summary` is what event_summary() gives. */
+int pushed_filter_test(const struct pushed_filter *f, struct eval *ev, struct bv summary,
+                       bool *ret) MUST_CHECK;
+
+#endif
