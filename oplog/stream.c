@@ -24,6 +24,7 @@ struct stream {
     int32_t next_index;   /* within a transaction */
     bool begun;           /* the start was found to lie within the oplog */
     bool searching;       /* the event of o.resume has not turned up yet */
+    bool waiting;         /* parked since the last stream_next() */
 
     struct kept_token token;
     uint64_t latest;  /* the time that token stands for */
@@ -117,9 +118,13 @@ void stream_free(struct stream *s)
 
 int stream_wait(struct stream *s, struct op *op)
 {
+    int rc;
+
     if (s->ending || s->ended || s->next_index > 0)
         return 0;
-    return oplog_wait_entry(s->oplog, op, &s->o.scope, s->next_optime - 1);
+    rc = oplog_wait_entry(s->oplog, op, &s->o.scope, s->next_optime - 1);
+    s->waiting = rc == INT_PARK;
+    return rc;
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -220,8 +225,20 @@ static int next_change(struct stream *s, struct op *op, struct change *ret, bool
     return 0;
 }
 
-/* All there is has been read: the token may stand for the newest entry passed. The next call reads
- * up to a new horizon. */
+/* There is nothing to show up to and including `passed`: the token may stand for it. */
+static void move_to(struct stream *s, uint64_t passed)
+{
+    if (passed >= s->next_optime) {
+        s->next_optime = passed + 1;
+        s->next_index = 0;
+    }
+    if (passed > s->latest) {
+        keep_mark(&s->token, passed);
+        s->latest = passed;
+    }
+}
+
+/* All there is has been read. The next call reads up to a new horizon. */
 static int at_end(struct stream *s, struct op *op)
 {
     uint64_t passed = oplog_reader_position(s->reader);
@@ -231,14 +248,7 @@ static int at_end(struct stream *s, struct op *op)
     if (s->searching && passed >= s->o.resume.cluster_time)
         return token_not_found(s, op);
     s->begun = true;
-    if (passed >= s->next_optime) {
-        s->next_optime = passed + 1;
-        s->next_index = 0;
-    }
-    if (passed > s->latest) {
-        keep_mark(&s->token, passed);
-        s->latest = passed;
-    }
+    move_to(s, passed);
     return 0;
 }
 
@@ -346,6 +356,9 @@ int stream_next(struct stream *s, struct op *op, struct arena *scratch, struct b
         *ret_more = false;
         return 0;
     }
+    if (s->waiting)
+        move_to(s, oplog_wait_passed(op));
+    s->waiting = false;
     for (uint32_t i = 1;; i++) {
         struct change c;
         bool found;

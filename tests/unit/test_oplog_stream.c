@@ -20,7 +20,7 @@ static struct oplog_row rows[ROWS_MAX];
 static size_t nrows;
 static uint64_t horizon, oldest;
 static bool complete;
-static uint64_t waited_after;
+static uint64_t waited_after, wait_passed;
 
 struct oplog_reader {
     const struct scope *s;
@@ -52,6 +52,12 @@ int oplog_wait_entry(struct oplog *o, struct op *op, const struct scope *s, uint
     (void)s;
     waited_after = after;
     return INT_PARK;
+}
+
+uint64_t oplog_wait_passed(const struct op *op)
+{
+    (void)op;
+    return wait_passed;
 }
 
 int oplog_reader_open(struct oplog *o, struct op *op, uint64_t from, const struct scope *s,
@@ -142,6 +148,7 @@ static int setup(void **state)
     oldest = T(1);
     horizon = T(0);
     complete = false;
+    wait_passed = 0;
     stream = NULL;
     return 0;
 }
@@ -321,6 +328,25 @@ static void token_moves_over_what_is_not_shown(void **state)
     expect_mark(T(3));
     assert_int_equal(stream_wait(stream, &op), INT_PARK);
     assert_int_equal(waited_after, T(3));
+}
+
+static void a_wait_moves_the_position(void **state)
+{
+    (void)state;
+    open_at(collection(), T(1));
+    insert("d.x", 1);
+    expect_nothing();
+    assert_int_equal(stream_wait(stream, &op), INT_PARK);
+    insert("d.x", 2);
+    insert("d.x", 3);
+    wait_passed = T(3);
+    oldest = T(4); /* entries passed while waiting need not be there any more */
+    expect_nothing();
+    expect_mark(T(3));
+    /* only the call behind a wait takes it */
+    wait_passed = T(7);
+    expect_nothing();
+    expect_mark(T(3));
 }
 
 static void resumes_behind_a_token(void **state)
@@ -585,6 +611,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(starts_behind_now, setup, teardown),
         cmocka_unit_test_setup_teardown(start_time_is_inclusive, setup, teardown),
         cmocka_unit_test_setup_teardown(token_moves_over_what_is_not_shown, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_wait_moves_the_position, setup, teardown),
         cmocka_unit_test_setup_teardown(resumes_behind_a_token, setup, teardown),
         cmocka_unit_test_setup_teardown(resumes_with_a_version_1_token, setup, teardown),
         cmocka_unit_test_setup_teardown(another_collections_token_is_not_found, setup, teardown),
