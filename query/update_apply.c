@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The tree of paths applied to a document.
+ *
+ * One walk over tree and document writes the new document front to back and notes its diff: what
+ * no path names is copied, changed fields stay where they are, new ones come after the old ones in
+ * the order of the tree. Of repeated names in a document the first one is meant.
+ *
+ * At an array the children of a node are indexes, or stand for all elements ($[]) or those that
+ * pass a filter ($[id]); where several of them meet at one element they are merged. The positional
+ * $ is made an index or name before anything else happens to its siblings.
+ *
+ * Recursion follows the paths, whose length update_add_leaf() has bounded.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "query/update_internal.h"
+
+/* Where a changed value is noted: a field of a document's diff or an element of an array's. */
+struct slot {
+    struct diff_node *diff;
+    bool array;
+    const char *name; /* documents; written into the new document as it is */
+    uint32_t name_len;
+    uint32_t index; /* arrays */
+};
+
+static int apply_value(struct update_apply *x, const struct update_node *n, const struct slot *s,
+                       struct bv old);
+
+/* --- error texts ------------------------------------------------------------------------------ */
+
+static const char *step_text(const struct update_apply *x, uint32_t i)
+{
+    const struct update_step *s = &x->path[i];
+
+    if (s->name == NULL)
+        return arena_printf(x->a, "%u", s->index);
+    return arena_strndup(x->a, s->name, s->len);
+}
+
+const char *update_path_text(const struct update_apply *x)
+{
+    char text[ERROR_TEXT_MAX]; /* longer ones would be cut anyway */
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < x->depth && n < sizeof(text); i++)
+        n +=
+            (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i > 0 ? "." : "", step_text(x, i));
+    return arena_strdup(x->a, text);
+}
+
+const char *update_field_text(const struct update_apply *x)
+{
+    return x->depth == 0 ? "" : step_text(x, x->depth - 1);
+}
+
+const char *update_id_text(const struct update_apply *x)
+{
+    struct bv id = bv_get(x->doc, "_id");
+
+    return bv_is_missing(id) ? "" : arena_printf(x->a, "_id: %s", bv_show(x->a, id, 200));
+}
+
+static void push_step(struct update_apply *x, const struct slot *s)
+{
+    ASSERT(x->depth <= LIMIT_DEPTH_MESSAGE);
+    x->path[x->depth++] = (struct update_step){s->array ? NULL : s->name, s->name_len, s->index};
+}
+
+static void pop_step(struct update_apply *x)
+{
+    x->depth--;
+}
+
+/* --- the tree --------------------------------------------------------------------------------- */
+
+static bool leaf_creates(const struct update_apply *x, const struct update_leaf *l)
+{
+    switch (l->op->creates) {
+    case CREATES:
+        return true;
+    case CREATES_ON_INSERT:
+        return x->inserting;
+    case CREATES_WITH_SOURCE: {
+        const struct update_rename *r = l->parsed;
+
+        return !bv_is_missing(x->renamed[r->at]);
+    }
+    case CREATES_NOTHING:
+        break;
+    }
+    return false;
+}
+
+/* True when something at or below n would make a field where there is none. */
+static bool creates(const struct update_apply *x, const struct update_node *n)
+{
+    if (n->leaf != NULL)
+        return leaf_creates(x, n->leaf);
+    for (size_t i = 0; i < n->nchildren; i++) {
+        if (creates(x, n->children[i]))
+            return true;
+    }
+    return false;
+}
+
+static const struct update_leaf *first_leaf(const struct update_node *n)
+{
+    while (n->leaf == NULL)
+        n = n->children[0];
+    return n->leaf;
+}
+
+static int cmp_nodes(const void *a, const void *b)
+{
+    return update_cmp_parts((*(struct update_node *const *)a)->part,
+                            (*(struct update_node *const *)b)->part);
+}
+
+static bool has_child(const struct update_node *n, enum update_part_kind kind)
+{
+    for (size_t i = 0; i < n->nchildren; i++) {
+        if (n->children[i]->part->kind == kind)
+            return true;
+    }
+    return false;
+}
+
+/* Both nodes' children in one node; leaves cannot be merged. The walk stands at their place. */
+static int merge(struct update_apply *x, const struct update_node *a, const struct update_node *b,
+                 struct update_node **ret)
+{
+    struct update_node *m;
+    size_t i = 0, j = 0;
+
+    if (a->leaf != NULL || b->leaf != NULL)
+        return op_fail(x->op, ERR_CONFLICTING_UPDATE_OPERATORS, "Update created a conflict at '%s'",
+                       update_path_text(x));
+    m = ARENA_NEW(x->a, struct update_node);
+    m->part = a->part;
+    m->children = arena_try(x->a, (a->nchildren + b->nchildren) * sizeof(m->children[0]));
+    if (m->children == NULL)
+        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
+    while (i < a->nchildren || j < b->nchildren) {
+        int c = i == a->nchildren   ? 1
+                : j == b->nchildren ? -1
+                                    : cmp_nodes(&a->children[i], &b->children[j]);
+        struct update_node *child = c <= 0 ? a->children[i] : b->children[j];
+
+        if (c == 0) {
+            struct slot s = {.name = child->part->name, .name_len = child->part->len};
+
+            push_step(x, &s);
+            TRY_RETURN(merge(x, a->children[i], b->children[j], &child));
+            pop_step(x);
+        }
+        m->children[m->nchildren++] = child;
+        i += c <= 0;
+        j += c >= 0;
+    }
+    *ret = m;
+    return 0;
+}
+
+/* The node with the positional $ among its children replaced by the index that the query found. */
+static int resolve_positional(struct update_apply *x, const struct update_node *n,
+                              const struct update_node **ret)
+{
+    struct update_part *part;
+    struct update_node *only, *named, *rest, *merged = NULL;
+
+    *ret = n;
+    if (!has_child(n, PART_POSITIONAL))
+        return 0;
+    if (x->position < 0)
+        return op_fail(x->op, ERR_BAD_VALUE,
+                       "The positional operator did not find the match needed from the query.");
+    part = ARENA_NEW(x->a, struct update_part);
+    part->name = arena_printf(x->a, "%d", x->position);
+    part->len = (uint32_t)strlen(part->name);
+    part->index = x->position;
+    rest = ARENA_NEW(x->a, struct update_node);
+    rest->part = n->part;
+    rest->children = arena_try(x->a, (n->nchildren + 1) * sizeof(rest->children[0]));
+    if (rest->children == NULL)
+        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
+    named = ARENA_NEW(x->a, struct update_node);
+    for (size_t i = 0; i < n->nchildren; i++) {
+        if (n->children[i]->part->kind != PART_POSITIONAL) {
+            rest->children[rest->nchildren++] = n->children[i];
+            continue;
+        }
+        *named = *n->children[i];
+        named->part = part;
+    }
+    only = ARENA_NEW(x->a, struct update_node);
+    only->part = n->part;
+    only->children = arena_alloc(x->a, sizeof(only->children[0]));
+    only->children[0] = named;
+    only->nchildren = 1;
+    TRY_RETURN(merge(x, rest, only, &merged));
+    *ret = merged;
+    return 0;
+}
+
+/* The child with that name, by bisection; NULL when there is none. */
+static struct update_node **find_child(const struct update_node *n, const struct belem *e)
+{
+    struct update_part part = {.name = e->key, .len = e->key_len};
+    struct update_node key = {.part = &part}, *pkey = &key;
+
+    if (n->nchildren == 0)
+        return NULL;
+    return bsearch(&pkey, n->children, n->nchildren, sizeof(n->children[0]), cmp_nodes);
+}
+
+/* --- values that are not there yet ------------------------------------------------------------ */
+
+static int apply_leaf(struct update_apply *x, const struct update_leaf *l, struct bv old,
+                      struct outcome *ret)
+{
+    *ret = (struct outcome){OUTCOME_NONE, BV_NONE};
+    return l->op->apply(x, l, old, ret);
+}
+
+/* Writes what the node makes of nothing as the field `name` of w; nothing when it makes nothing. */
+static int write_missing(struct update_apply *x, const struct update_node *n, struct bw *w,
+                         bool *ret_made);
+
+static int write_missing_children(struct update_apply *x, const struct update_node *n, struct bw *w,
+                                  bool *ret_made)
+{
+    const struct update_node *r;
+
+    TRY_RETURN(resolve_positional(x, n, &r));
+    *ret_made = false;
+    for (size_t i = 0; i < r->nchildren; i++) {
+        bool made;
+
+        if (r->children[i]->part->kind == PART_EACH)
+            return op_fail(x->op, ERR_BAD_VALUE,
+                           "The path '%s' must exist in the document in order to apply array "
+                           "updates.",
+                           update_path_text(x));
+        TRY_RETURN(write_missing(x, r->children[i], w, &made));
+        *ret_made |= made;
+    }
+    return 0;
+}
+
+static int write_missing(struct update_apply *x, const struct update_node *n, struct bw *w,
+                         bool *ret_made)
+{
+    struct slot s = {.name = n->part->name, .name_len = n->part->len};
+    struct outcome out;
+    struct bw_mark mark = bw_mark(w);
+
+    push_step(x, &s);
+    if (n->leaf != NULL) {
+        TRY_RETURN(apply_leaf(x, n->leaf, BV_NONE, &out));
+        *ret_made = out.kind == OUTCOME_SET;
+        if (*ret_made)
+            bw_bvn(w, s.name, s.name_len, out.v);
+    } else {
+        bw_doc_beginn(w, s.name, s.name_len);
+        TRY_RETURN(write_missing_children(x, n, w, ret_made));
+        if (*ret_made)
+            bw_end(w);
+        else
+            bw_rewind(w, mark);
+    }
+    pop_step(x);
+    return 0;
+}
+
+/* What the node makes at a place where there is nothing; BV_NONE: nothing. */
+static int make_missing(struct update_apply *x, const struct update_node *n, const struct slot *s,
+                        struct bv *ret)
+{
+    struct outcome out;
+    struct bw w;
+    bool made;
+
+    *ret = BV_NONE;
+    push_step(x, s);
+    if (n->leaf != NULL) {
+        TRY_RETURN(apply_leaf(x, n->leaf, BV_NONE, &out));
+        if (out.kind == OUTCOME_SET)
+            *ret = out.v;
+    } else {
+        bw_init(&w, x->a);
+        TRY_RETURN(write_missing_children(x, n, &w, &made));
+        if (made) {
+            *ret = bw_done(&w);
+            x->w->failed |= w.failed;
+        }
+    }
+    pop_step(x);
+    return 0;
+}
+
+/* --- values that are there -------------------------------------------------------------------- */
+
+static void write_slot(struct update_apply *x, const struct slot *s, struct bv v)
+{
+    bw_bvn(x->w, s->name, s->name_len, v);
+}
+
+static void note_set(const struct slot *s, struct bv v)
+{
+    if (s->array)
+        diff_update_at(s->diff, s->index, v);
+    else
+        diff_update(s->diff, s->name, s->name_len, v);
+}
+
+static void note_sub(const struct slot *s, struct diff_node *sub)
+{
+    if (diff_node_empty(sub))
+        return;
+    if (s->array)
+        diff_sub_at(s->diff, s->index, sub);
+    else
+        diff_sub(s->diff, s->name, s->name_len, sub);
+}
+
+static void append(struct update_apply *x, const struct slot *s, struct bv old, struct bv items)
+{
+    struct diff_node *sub = diff_node_new(x->a, true);
+    struct biter it = biter(items);
+    uint32_t i = bv_count(old);
+    struct belem e;
+
+    bw_arr_beginn(x->w, s->name, s->name_len);
+    bw_fields(x->w, old);
+    while (biter_next(&it, &e)) {
+        bw_bv(x->w, NULL, e.v);
+        diff_update_at(sub, i++, e.v);
+    }
+    bw_end(x->w);
+    note_sub(s, sub);
+}
+
+static int immutable_id(struct update_apply *x, const struct update_node *n)
+{
+    return op_fail(x->op, ERR_IMMUTABLE_FIELD,
+                   "Performing an update on the path '%s' would modify the immutable field '_id'",
+                   first_leaf(n)->path);
+}
+
+static bool is_id(const struct update_apply *x)
+{
+    return x->depth == 1 && x->path[0].len == 3 && memcmp(x->path[0].name, "_id", 3) == 0;
+}
+
+static int apply_leaf_value(struct update_apply *x, const struct update_node *n,
+                            const struct slot *s, struct bv old)
+{
+    struct outcome out;
+
+    TRY_RETURN(apply_leaf(x, n->leaf, old, &out));
+    if (out.kind == OUTCOME_UNSET && s->array)
+        out = (struct outcome){OUTCOME_SET, bv_null};
+    if (is_id(x) && out.kind != OUTCOME_NONE) {
+        if (out.kind != OUTCOME_SET || bv_cmp(old, out.v) != 0)
+            return immutable_id(x, n);
+        out.kind = OUTCOME_NONE;
+    }
+    switch (out.kind) {
+    case OUTCOME_SET:
+        write_slot(x, s, out.v);
+        if (!bv_identical(old, out.v))
+            note_set(s, out.v);
+        break;
+    case OUTCOME_UNSET:
+        diff_delete(s->diff, s->name, s->name_len);
+        break;
+    case OUTCOME_APPEND:
+        append(x, s, old, out.v);
+        break;
+    case OUTCOME_NONE:
+        write_slot(x, s, old);
+        break;
+    }
+    return 0;
+}
+
+/* A path that goes on through a value without fields: an error if it would make some. */
+static int not_viable(struct update_apply *x, const struct update_node *n, struct bv v)
+{
+    if (has_child(n, PART_EACH))
+        return op_fail(x->op, ERR_BAD_VALUE,
+                       "Cannot apply array updates to non-array element %s: %s",
+                       update_field_text(x), bv_show(x->a, v, 200));
+    for (size_t i = 0; i < n->nchildren; i++) {
+        const struct update_part *part = n->children[i]->part;
+
+        if (creates(x, n->children[i]))
+            return op_fail(x->op, ERR_PATH_NOT_VIABLE,
+                           "Cannot create field '%.*s' in element {%s: %s}", (int)part->len,
+                           part->name, update_field_text(x), bv_show(x->a, v, 200));
+    }
+    return 0;
+}
+
+/* Fields that no field of the old document answered to. */
+static int add_fields(struct update_apply *x, const struct update_node *n, const bool *seen,
+                      struct diff_node *diff)
+{
+    for (size_t i = 0; i < n->nchildren; i++) {
+        const struct update_part *part = n->children[i]->part;
+        struct slot s = {.diff = diff, .name = part->name, .name_len = part->len};
+        struct bv v;
+
+        if (seen[i])
+            continue;
+        TRY_RETURN(make_missing(x, n->children[i], &s, &v));
+        if (bv_is_missing(v))
+            continue;
+        write_slot(x, &s, v);
+        diff_insert(diff, s.name, s.name_len, v);
+    }
+    return 0;
+}
+
+static int apply_doc(struct update_apply *x, const struct update_node *n, struct bv old,
+                     struct diff_node *diff)
+{
+    struct biter it = biter(old);
+    struct belem e;
+    bool *seen;
+
+    TRY_RETURN(resolve_positional(x, n, &n));
+    if (has_child(n, PART_EACH))
+        return not_viable(x, n, old);
+    seen = arena_try(x->a, n->nchildren + 1);
+    if (seen == NULL)
+        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
+    memset(seen, 0, n->nchildren + 1);
+    while (biter_next(&it, &e)) {
+        struct update_node **child = find_child(n, &e);
+        struct slot s = {.diff = diff, .name = e.key, .name_len = e.key_len};
+
+        if (child == NULL || seen[child - n->children]) {
+            bw_elem(x->w, &e);
+            continue;
+        }
+        seen[child - n->children] = true;
+        TRY_RETURN(apply_value(x, *child, &s, e.v));
+    }
+    return add_fields(x, n, seen, diff);
+}
+
+/* --- arrays ----------------------------------------------------------------------------------- */
+
+int update_test_element(struct update_apply *x, const char *id, const struct match *m, struct bv v,
+                        bool *ret)
+{
+    struct bv doc;
+
+    /* One buffer serves for all elements. */
+    if (!x->candidate_begun) {
+        bw_init(&x->candidate, NULL);
+        x->candidate_begun = true;
+    }
+    bw_rewind(&x->candidate, (struct bw_mark){4, 1, UINT32_MAX});
+    bw_bv(&x->candidate, id, v);
+    doc = bw_done(&x->candidate);
+    if (bv_is_missing(doc))
+        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory to test an array element");
+    return match_test(m, x->ev, doc, ret, NULL);
+}
+
+/* The children of a node that may stand for any element. */
+struct each_list {
+    struct update_node **v;
+    size_t n;
+};
+
+static int list_each(struct update_apply *x, const struct update_node *n, struct each_list *ret)
+{
+    *ret = (struct each_list){NULL, 0};
+    if (!has_child(n, PART_EACH))
+        return 0;
+    ret->v = arena_try(x->a, n->nchildren * sizeof(ret->v[0]));
+    if (ret->v == NULL)
+        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
+    for (size_t i = 0; i < n->nchildren; i++) {
+        if (n->children[i]->part->kind == PART_EACH)
+            ret->v[ret->n++] = n->children[i];
+    }
+    return 0;
+}
+
+/* The node for one element: the indexed child, and those of $[] and $[id] that apply, merged. */
+static int select_element(struct update_apply *x, const struct each_list *each, struct bv v,
+                          struct update_node **node)
+{
+    for (size_t i = 0; i < each->n; i++) {
+        const struct update_filter *f = each->v[i]->part->filter;
+        bool applies = true;
+
+        if (f != NULL)
+            TRY_RETURN(update_test_element(x, f->id, f->match, v, &applies));
+        if (!applies)
+            continue;
+        if (*node == NULL)
+            *node = each->v[i];
+        else
+            TRY_RETURN(merge(x, *node, each->v[i], node));
+    }
+    return 0;
+}
+
+static int backfill(struct update_apply *x, uint32_t from, uint32_t to)
+{
+    if (to - from > LIMIT_ARRAY_BACKFILL)
+        return op_fail(x->op, ERR_CANNOT_BACKFILL_ARRAY, "can't backfill more than %d elements",
+                       LIMIT_ARRAY_BACKFILL);
+    for (; from < to; from++)
+        bw_null(x->w, NULL);
+    return 0;
+}
+
+/* Elements beyond the end of the array, from child `at` on; indexes come first among children. */
+static int add_elements(struct update_apply *x, const struct update_node *n, size_t at,
+                        uint32_t len, struct diff_node *diff)
+{
+    for (; at < n->nchildren && n->children[at]->part->index >= 0; at++) {
+        uint32_t index = (uint32_t)n->children[at]->part->index;
+        struct slot s = {.diff = diff, .array = true, .index = index};
+        struct bv v;
+
+        TRY_RETURN(make_missing(x, n->children[at], &s, &v));
+        if (bv_is_missing(v))
+            continue;
+        TRY_RETURN(backfill(x, len, index));
+        write_slot(x, &s, v);
+        note_set(&s, v);
+        len = index + 1;
+    }
+    return 0;
+}
+
+static int check_array_names(struct update_apply *x, const struct update_node *n, struct bv old)
+{
+    for (size_t i = 0; i < n->nchildren; i++) {
+        const struct update_part *part = n->children[i]->part;
+
+        if (part->kind == PART_NAME && part->index < 0 && creates(x, n->children[i]))
+            return op_fail(x->op, ERR_PATH_NOT_VIABLE,
+                           "Cannot create field '%.*s' in element {%s: %s}", (int)part->len,
+                           part->name, update_field_text(x), bv_show(x->a, old, 200));
+    }
+    return 0;
+}
+
+static int apply_array(struct update_apply *x, const struct update_node *n, struct bv old,
+                       struct diff_node *diff)
+{
+    struct biter it = biter(old);
+    struct belem e;
+    size_t at = 0; /* the next indexed child */
+    uint32_t i = 0;
+    struct each_list each;
+
+    TRY_RETURN(resolve_positional(x, n, &n));
+    TRY_RETURN(check_array_names(x, n, old));
+    TRY_RETURN(list_each(x, n, &each));
+    for (; biter_next(&it, &e); i++) {
+        struct update_node *child = NULL;
+        struct slot s = {.diff = diff, .array = true, .index = i};
+
+        if (at < n->nchildren && n->children[at]->part->index == (int32_t)i)
+            child = n->children[at++];
+        push_step(x, &s);
+        TRY_RETURN(select_element(x, &each, e.v, &child));
+        pop_step(x);
+        if (child == NULL)
+            write_slot(x, &s, e.v);
+        else
+            TRY_RETURN(apply_value(x, child, &s, e.v));
+        if (i % 1024 == 1023)
+            TRY_RETURN(op_check(x->op));
+    }
+    return add_elements(x, n, at, i, diff);
+}
+
+/* Writes the value at the slot as the node leaves it. */
+static int apply_value(struct update_apply *x, const struct update_node *n, const struct slot *s,
+                       struct bv old)
+{
+    struct diff_node *sub;
+
+    push_step(x, s);
+    if (n->leaf != NULL) {
+        TRY_RETURN(apply_leaf_value(x, n, s, old));
+    } else if (bv_is_container(old)) {
+        sub = diff_node_new(x->a, old.type == BV_ARRAY);
+        if (old.type == BV_ARRAY)
+            bw_arr_beginn(x->w, s->name, s->name_len);
+        else
+            bw_doc_beginn(x->w, s->name, s->name_len);
+        TRY_RETURN(old.type == BV_ARRAY ? apply_array(x, n, old, sub) : apply_doc(x, n, old, sub));
+        bw_end(x->w);
+        if (is_id(x) && !diff_node_empty(sub))
+            return immutable_id(x, n);
+        note_sub(s, sub);
+    } else {
+        const struct update_node *r;
+
+        TRY_RETURN(resolve_positional(x, n, &r));
+        TRY_RETURN(not_viable(x, r, old));
+        write_slot(x, s, old);
+    }
+    pop_step(x);
+    return 0;
+}
+
+/* --- $rename ---------------------------------------------------------------------------------- */
+
+static const char *part_text(struct update_apply *x, const struct update_part *p)
+{
+    return arena_strndup(x->a, p->name, p->len);
+}
+
+static int rename_through_array(struct update_apply *x, const char *which, const char *path,
+                                const struct update_part *array)
+{
+    return op_fail(x->op, ERR_BAD_VALUE,
+                   "The %s field cannot be an array element, '%s' in doc with %s has an array "
+                   "field called '%s'",
+                   which, path, update_id_text(x), part_text(x, array));
+}
+
+/*
+ * Follows the parts of a leaf's path through the old document, indexes also through arrays.
+ * *ret_array is the innermost array passed through on the way (not the value itself), or NULL.
+ */
+static struct bv follow(struct bv doc, const struct update_leaf *l,
+                        const struct update_part **ret_array)
+{
+    struct bv v = doc;
+
+    *ret_array = NULL;
+    for (uint32_t i = 0; i < l->nparts; i++) {
+        if (v.type == BV_ARRAY)
+            *ret_array = &l->parts[i - 1];
+        if (v.type == BV_ARRAY && l->parts[i].index < 0)
+            return BV_NONE;
+        v = bv_getn(v, l->parts[i].name, l->parts[i].len);
+    }
+    return v;
+}
+
+/* What each $rename moves is looked up in the old document before anything changes. */
+static int find_renamed(struct update_apply *x)
+{
+    x->renamed = arena_try(x->a, (x->u->nrenames + 1) * sizeof(x->renamed[0]));
+    if (x->renamed == NULL)
+        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
+    for (size_t i = 0; i < x->u->nrenames; i++) {
+        const struct update_rename *r = x->u->renames[i];
+        const struct update_part *array;
+        struct bv v = follow(x->doc, r->source, &array);
+
+        x->renamed[i] = v;
+        if (bv_is_missing(v))
+            continue;
+        if (array != NULL)
+            return rename_through_array(x, "source", r->source->path, array);
+        follow(x->doc, r->target, &array);
+        if (array != NULL)
+            return rename_through_array(x, "destination", r->target->path, array);
+    }
+    return 0;
+}
+
+int update_apply_tree(struct update_apply *x, struct bv *ret, struct diff_node **ret_diff)
+{
+    struct diff_node *diff = diff_node_new(x->a, false);
+    struct bw w;
+    int rc;
+
+    bw_init(&w, x->a);
+    x->w = &w;
+    TRY(find_renamed(x));
+    TRY(apply_doc(x, x->u->root, x->doc, diff));
+    *ret = bw_done(&w);
+    if (bv_is_missing(*ret))
+        rc = op_fail(x->op, ERR_BSON_TOO_LARGE, "a document after its update is too large");
+    *ret_diff = diff;
+fail:
+    if (x->candidate_begun)
+        bw_fini(&x->candidate);
+    x->candidate_begun = false;
+    return rc;
+}
