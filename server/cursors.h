@@ -11,9 +11,12 @@
 
 #include "query/cursor.h"
 #include "server/command.h"
+#include "server/sessions.h"
 
 struct cursors;
 struct cursor_entry; /* registered cursor */
+
+enum { CURSOR_TIMEOUT_MS = 600 * 1000 };
 
 struct cursors *cursors_new(void);
 void cursors_free(struct cursors *cs);
@@ -23,7 +26,8 @@ struct batch_opts {
     bool first;         /* first batch: default 101, 0 means an empty one */
     bool single;        /* close after this batch */
     bool no_timeout;
-    const char *field; /* "firstBatch" or "nextBatch" */
+    const char *field;  /* "firstBatch" or "nextBatch" */
+    int64_t limit;      /* of all batches together: the cursor closes when it is reached; 0: none */
 };
 
 /*
@@ -34,7 +38,7 @@ struct batch_opts {
 int cursor_first_batch(struct request *rq, struct qcursor *c,
                        const struct batch_opts *o) MUST_CHECK;
 
-/* getMore: pins, fills, parks for awaitData, re-registers or closes. */
+/* getMore: pins, fills, parks for awaitData, and unpins or closes with the end of the request. */
 int cursor_get_more(struct request *rq, int64_t id, const char *ns, const struct batch_opts *o,
                     int64_t max_time_ms /* -1: none */) MUST_CHECK;
 
@@ -43,10 +47,12 @@ void cursor_unpin(struct request *rq);
 
 /* killCursors: true when the id was an open cursor of this namespace (now dead). */
 bool cursors_kill(struct cursors *cs, struct request *rq, int64_t id, const char *ns);
-void cursors_kill_session(struct cursors *cs, struct bv lsid);
+/* Kills the cursors of these sessions; sorts the keys. */
+void cursors_kill_sessions(struct cursors *cs, struct lsid_key *keys, size_t n);
+/* Kills all; what pinning requests are told is `code`. */
 void cursors_kill_all(struct cursors *cs, int code);
-/* Marks cursors over a dropped or renamed collection: next getMore gives 175. */
-void cursors_sweep(struct cursors *cs, int64_t timeout_ms); /* timer */
+/* Closes idle cursors that were not used for timeout_ms; called by the timer. */
+void cursors_sweep(struct cursors *cs, int64_t timeout_ms);
 
 struct cursor_stats {
     int64_t open, pinned, no_timeout, timed_out, change_streams, parked;
