@@ -19,13 +19,13 @@ enum { BUCKETS_FIRST = 256, AWAIT_DEFAULT_MS = 1000 };
 struct cursor_entry {
     struct cursor_entry *next;
     struct qcursor *c;
-    int64_t id;               /* 0: not registered */
+    int64_t id; /* 0: not registered */
     struct lsid_key lsid;
     bool has_lsid;
-    bool majority;            /* readConcern of the command that opened it */
+    bool majority; /* readConcern of the command that opened it */
     bool no_timeout;
-    bool killed;              /* goes when it is unpinned */
-    struct request *pinned;   /* uses it; else NULL */
+    bool killed;            /* goes when it is unpinned */
+    struct request *pinned; /* uses it; else NULL */
     int64_t last_use_us;
     int64_t budget_us;        /* left of the opening command's maxTimeMS; 0: no limit */
     int64_t limit, delivered; /* rows */
@@ -298,10 +298,11 @@ static int check_session(struct op *op, const struct cursor_entry *e, struct req
                        "an lsid",
                        (long long)e->id);
     if (!e->has_lsid && has)
-        return op_fail(op, 50737,
-                       "Cannot run getMore on cursor %lld, which was not created in a session, in a "
-                       "session",
-                       (long long)e->id);
+        return op_fail(
+            op, 50737,
+            "Cannot run getMore on cursor %lld, which was not created in a session, in a "
+            "session",
+            (long long)e->id);
     if (!has)
         return 0;
     k = lsid_key(rq->lsid);

@@ -26,8 +26,8 @@ struct batch_opts {
     bool first;         /* first batch: default 101, 0 means an empty one */
     bool single;        /* close after this batch */
     bool no_timeout;
-    const char *field;  /* "firstBatch" or "nextBatch" */
-    int64_t limit;      /* of all batches together: the cursor closes when it is reached; 0: none */
+    const char *field; /* "firstBatch" or "nextBatch" */
+    int64_t limit;     /* of all batches together: the cursor closes when it is reached; 0: none */
 };
 
 /*

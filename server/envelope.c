@@ -5,7 +5,6 @@
 #include "server/dispatch.h"
 #include "server/server.h"
 #include "server/sessions.h"
-#include "server/weak.h"
 
 #define YEAR_SECONDS (365 * 86400)
 

@@ -1,19 +1,177 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "server/open.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/op.h"
+#include "oplog/retry.h"
+#include "server/cursors.h"
+#include "server/executor.h"
+#include "server/sessions.h"
+#include "storage/catalog_write.h"
+
+enum { CURSOR_SWEEP_TICKS = 4, SESSION_SWEEP_TICKS = 60, REAP_MAX = 256 };
+
+#define MB (1024 * 1024)
+
+/* A table that nobody uses any more, to be dropped when the removal of its catalog row is sure to
+ * survive a crash: a row must never name a table that is gone. */
+struct dead_table {
+    char ident[IDENT_MAX];
+    uint64_t removed_by; /* optime */
+};
+
+struct opened {
+    struct database db; /* what the rest of the program sees */
+    struct dead_table dead[REAP_MAX];
+    size_t ndead;
+    unsigned ticks;
+};
+
+static struct opened *opened_of(struct server *s)
+{
+    return (struct opened *)(void *)atomic_load(&s->database);
+}
+
+static void close_parts(struct opened *o)
+{
+    struct error err = {0};
+
+    if (o->db.oplog != NULL)
+        oplog_close(o->db.oplog);
+    if (o->db.catalog != NULL)
+        catalog_close(o->db.catalog);
+    if (o->db.engine != NULL && engine_close(o->db.engine, &err) != 0)
+        log_event(LOG_ERROR, "storage", "closing failed", {"reason", LOG_STR(err.text)}, );
+    nslock_table_free(o->db.locks);
+    free(o);
+}
+
 int database_open(struct server *s, struct error *err)
 {
-    (void)s;
-    (void)err;
+    const struct settings *set = &s->settings;
+    struct engine_options engine_options = {.path = set->memory ? NULL : set->dbpath,
+                                            .cache_bytes = (uint64_t)set->cache_mb * MB};
+    struct oplog_options oplog_options = {.size_bytes = set->oplog_size_mb * MB,
+                                          .retention_seconds = set->oplog_retention_seconds,
+                                          .max_entries = set->oplog_max_entries,
+                                          .hidden = set->no_oplog};
+    struct opened *o = calloc(1, sizeof(*o));
+    int rc;
+
+    if (o == NULL)
+        abort();
+    o->db.host = s->host;
+    o->db.locks = nslock_table_new();
+    TRY(engine_open(&engine_options, err, &o->db.engine));
+    TRY(catalog_open(o->db.engine, err, &o->db.catalog));
+    TRY(oplog_open(o->db.engine, &oplog_options, err, &o->db.oplog));
+    atomic_store(&s->database, &o->db);
     return 0;
+fail:
+    close_parts(o);
+    return rc;
 }
 
 void database_close(struct server *s)
 {
-    (void)s;
+    struct opened *o = opened_of(s);
+
+    if (o == NULL)
+        return;
+    atomic_store(&s->database, NULL);
+    close_parts(o);
+}
+
+/* --- from time to time ------------------------------------------------------------------------ */
+
+static void reap(struct opened *o)
+{
+    struct oplog *oplog = o->db.oplog;
+    struct error err = {0};
+    size_t kept = 0;
+
+    while (o->ndead < REAP_MAX && catalog_take_dead(o->db.catalog, o->dead[o->ndead].ident))
+        o->dead[o->ndead++].removed_by = oplog_allocated(oplog);
+    for (size_t i = 0; i < o->ndead; i++) {
+        struct dead_table *d = &o->dead[i];
+        int rc = oplog_durable(oplog) < d->removed_by
+                     ? ERR_OBJECT_IS_BUSY
+                     : engine_table_drop(o->db.engine, d->ident, &err);
+
+        if (rc == 0)
+            continue;
+        if (rc != ERR_OBJECT_IS_BUSY)
+            log_event(LOG_WARNING, "storage", "cannot drop a table yet",
+                      {"ident", LOG_STR(d->ident)}, {"reason", LOG_STR(err.text)}, );
+        o->dead[kept++] = *d;
+    }
+    o->ndead = kept;
+}
+
+struct expired {
+    struct arena arena;
+    struct lsid_key *keys;
+    size_t n, cap;
+};
+
+static void note_expired(void *arg, const struct lsid_key *key)
+{
+    struct expired *x = arg;
+
+    if (x->n == x->cap) {
+        size_t cap = x->cap == 0 ? 64 : x->cap * 2;
+        struct lsid_key *now = arena_try(&x->arena, cap * sizeof(*now));
+
+        if (now == NULL)
+            return; /* its cursors will time out by themselves */
+        if (x->n > 0)
+            memcpy(now, x->keys, x->n * sizeof(*now));
+        x->keys = now;
+        x->cap = cap;
+    }
+    x->keys[x->n++] = *key;
+}
+
+static void sweep_sessions(struct server *s)
+{
+    struct expired x = {.n = 0};
+
+    arena_init(&x.arena);
+    sessions_sweep(s->sessions, note_expired, &x);
+    cursors_kill_sessions(s->cursors, x.keys, x.n);
+    arena_fini(&x.arena);
+}
+
+/* Retry records are kept as long as a client may still come back for them. */
+static void purge_retries(struct opened *o)
+{
+    struct op op;
+    int64_t before = clock_wall_ms() - SESSION_TIMEOUT_MINUTES * 60 * INT64_C(1000);
+
+    op_init(&op);
+    op.database = &o->db;
+    if (retry_purge(o->db.engine, &op, before) != 0)
+        log_event(LOG_WARNING, "oplog", "purge of retry records failed",
+                  {"reason", LOG_STR(op.err.text)}, );
+    op_fini(&op);
 }
 
 void database_tick(struct server *s)
 {
-    (void)s;
+    struct opened *o = opened_of(s);
+
+    if (o == NULL)
+        return;
+    o->ticks++;
+    reap(o);
+    if (o->ticks % CURSOR_SWEEP_TICKS == 0)
+        cursors_sweep(s->cursors, CURSOR_TIMEOUT_MS);
+    if (o->ticks % SESSION_SWEEP_TICKS == 0) {
+        sweep_sessions(s);
+        purge_retries(o);
+    }
 }

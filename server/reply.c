@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "server/dispatch.h"
 #include "server/server.h"
-#include "server/weak.h"
 
 uint64_t server_cluster_time(struct server *s)
 {

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "server/dispatch.h"
 #include "server/server.h"
-#include "server/weak.h"
 #include "wire/legacy.h"
 
 enum { TURN_MESSAGES = 32 }; /* of one connection before others get their turn */

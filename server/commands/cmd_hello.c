@@ -13,7 +13,6 @@
 #include "server/command.h"
 #include "server/conn.h"
 #include "server/server.h"
-#include "server/weak.h"
 
 #define NO_AWAIT INT64_MIN /* maxAwaitTimeMS is absent */
 
