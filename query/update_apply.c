@@ -12,9 +12,6 @@
  *
  * Recursion follows the paths, whose length update_add_leaf() has bounded.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "query/update_internal.h"
 
 /* Where a changed value is noted: a field of a document's diff or an element of an array's. */
@@ -29,192 +26,12 @@ struct slot {
 static int apply_value(struct update_apply *x, const struct update_node *n, const struct slot *s,
                        struct bv old);
 
-/* --- error texts ------------------------------------------------------------------------------ */
-
-static const char *step_text(const struct update_apply *x, uint32_t i)
+static void step(struct update_apply *x, const struct slot *s)
 {
-    const struct update_step *s = &x->path[i];
-
-    if (s->name == NULL)
-        return arena_printf(x->a, "%u", s->index);
-    return arena_strndup(x->a, s->name, s->len);
-}
-
-const char *update_path_text(const struct update_apply *x)
-{
-    char text[ERROR_TEXT_MAX]; /* longer ones would be cut anyway */
-    size_t n = 0;
-
-    text[0] = '\0';
-    for (uint32_t i = 0; i < x->depth && n < sizeof(text); i++)
-        n +=
-            (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i > 0 ? "." : "", step_text(x, i));
-    return arena_strdup(x->a, text);
-}
-
-const char *update_field_text(const struct update_apply *x)
-{
-    return x->depth == 0 ? "" : step_text(x, x->depth - 1);
-}
-
-const char *update_id_text(const struct update_apply *x)
-{
-    struct bv id = bv_get(x->doc, "_id");
-
-    return bv_is_missing(id) ? "" : arena_printf(x->a, "_id: %s", bv_show(x->a, id, 200));
-}
-
-static void push_step(struct update_apply *x, const struct slot *s)
-{
-    ASSERT(x->depth <= LIMIT_DEPTH_MESSAGE);
-    x->path[x->depth++] = (struct update_step){s->array ? NULL : s->name, s->name_len, s->index};
-}
-
-static void pop_step(struct update_apply *x)
-{
-    x->depth--;
-}
-
-/* --- the tree --------------------------------------------------------------------------------- */
-
-static bool leaf_creates(const struct update_apply *x, const struct update_leaf *l)
-{
-    switch (l->op->creates) {
-    case CREATES:
-        return true;
-    case CREATES_ON_INSERT:
-        return x->inserting;
-    case CREATES_WITH_SOURCE: {
-        const struct update_rename *r = l->parsed;
-
-        return !bv_is_missing(x->renamed[r->at]);
-    }
-    case CREATES_NOTHING:
-        break;
-    }
-    return false;
-}
-
-/* True when something at or below n would make a field where there is none. */
-static bool creates(const struct update_apply *x, const struct update_node *n)
-{
-    if (n->leaf != NULL)
-        return leaf_creates(x, n->leaf);
-    for (size_t i = 0; i < n->nchildren; i++) {
-        if (creates(x, n->children[i]))
-            return true;
-    }
-    return false;
-}
-
-static const struct update_leaf *first_leaf(const struct update_node *n)
-{
-    while (n->leaf == NULL)
-        n = n->children[0];
-    return n->leaf;
-}
-
-static int cmp_nodes(const void *a, const void *b)
-{
-    return update_cmp_parts((*(struct update_node *const *)a)->part,
-                            (*(struct update_node *const *)b)->part);
-}
-
-static bool has_child(const struct update_node *n, enum update_part_kind kind)
-{
-    for (size_t i = 0; i < n->nchildren; i++) {
-        if (n->children[i]->part->kind == kind)
-            return true;
-    }
-    return false;
-}
-
-/* Both nodes' children in one node; leaves cannot be merged. The walk stands at their place. */
-static int merge(struct update_apply *x, const struct update_node *a, const struct update_node *b,
-                 struct update_node **ret)
-{
-    struct update_node *m;
-    size_t i = 0, j = 0;
-
-    if (a->leaf != NULL || b->leaf != NULL)
-        return op_fail(x->op, ERR_CONFLICTING_UPDATE_OPERATORS, "Update created a conflict at '%s'",
-                       update_path_text(x));
-    m = ARENA_NEW(x->a, struct update_node);
-    m->part = a->part;
-    m->children = arena_try(x->a, (a->nchildren + b->nchildren) * sizeof(m->children[0]));
-    if (m->children == NULL)
-        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
-    while (i < a->nchildren || j < b->nchildren) {
-        int c = i == a->nchildren   ? 1
-                : j == b->nchildren ? -1
-                                    : cmp_nodes(&a->children[i], &b->children[j]);
-        struct update_node *child = c <= 0 ? a->children[i] : b->children[j];
-
-        if (c == 0) {
-            struct slot s = {.name = child->part->name, .name_len = child->part->len};
-
-            push_step(x, &s);
-            TRY_RETURN(merge(x, a->children[i], b->children[j], &child));
-            pop_step(x);
-        }
-        m->children[m->nchildren++] = child;
-        i += c <= 0;
-        j += c >= 0;
-    }
-    *ret = m;
-    return 0;
-}
-
-/* The node with the positional $ among its children replaced by the index that the query found. */
-static int resolve_positional(struct update_apply *x, const struct update_node *n,
-                              const struct update_node **ret)
-{
-    struct update_part *part;
-    struct update_node *only, *named, *rest, *merged = NULL;
-
-    *ret = n;
-    if (!has_child(n, PART_POSITIONAL))
-        return 0;
-    if (x->position < 0)
-        return op_fail(x->op, ERR_BAD_VALUE,
-                       "The positional operator did not find the match needed from the query.");
-    part = ARENA_NEW(x->a, struct update_part);
-    part->name = arena_printf(x->a, "%d", x->position);
-    part->len = (uint32_t)strlen(part->name);
-    part->index = x->position;
-    rest = ARENA_NEW(x->a, struct update_node);
-    rest->part = n->part;
-    rest->children = arena_try(x->a, (n->nchildren + 1) * sizeof(rest->children[0]));
-    if (rest->children == NULL)
-        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
-    named = ARENA_NEW(x->a, struct update_node);
-    for (size_t i = 0; i < n->nchildren; i++) {
-        if (n->children[i]->part->kind != PART_POSITIONAL) {
-            rest->children[rest->nchildren++] = n->children[i];
-            continue;
-        }
-        *named = *n->children[i];
-        named->part = part;
-    }
-    only = ARENA_NEW(x->a, struct update_node);
-    only->part = n->part;
-    only->children = arena_alloc(x->a, sizeof(only->children[0]));
-    only->children[0] = named;
-    only->nchildren = 1;
-    TRY_RETURN(merge(x, rest, only, &merged));
-    *ret = merged;
-    return 0;
-}
-
-/* The child with that name, by bisection; NULL when there is none. */
-static struct update_node **find_child(const struct update_node *n, const struct belem *e)
-{
-    struct update_part part = {.name = e->key, .len = e->key_len};
-    struct update_node key = {.part = &part}, *pkey = &key;
-
-    if (n->nchildren == 0)
-        return NULL;
-    return bsearch(&pkey, n->children, n->nchildren, sizeof(n->children[0]), cmp_nodes);
+    if (s->array)
+        update_step_at(x, s->index);
+    else
+        update_step_into(x, s->name, s->name_len);
 }
 
 /* --- values that are not there yet ------------------------------------------------------------ */
@@ -235,7 +52,7 @@ static int write_missing_children(struct update_apply *x, const struct update_no
 {
     const struct update_node *r;
 
-    TRY_RETURN(resolve_positional(x, n, &r));
+    TRY_RETURN(update_resolve_positional(x, n, &r));
     *ret_made = false;
     for (size_t i = 0; i < r->nchildren; i++) {
         bool made;
@@ -258,7 +75,7 @@ static int write_missing(struct update_apply *x, const struct update_node *n, st
     struct outcome out;
     struct bw_mark mark = bw_mark(w);
 
-    push_step(x, &s);
+    update_step_into(x, s.name, s.name_len);
     if (n->leaf != NULL) {
         TRY_RETURN(apply_leaf(x, n->leaf, BV_NONE, &out));
         *ret_made = out.kind == OUTCOME_SET;
@@ -272,7 +89,7 @@ static int write_missing(struct update_apply *x, const struct update_node *n, st
         else
             bw_rewind(w, mark);
     }
-    pop_step(x);
+    update_step_back(x);
     return 0;
 }
 
@@ -285,7 +102,7 @@ static int make_missing(struct update_apply *x, const struct update_node *n, con
     bool made;
 
     *ret = BV_NONE;
-    push_step(x, s);
+    step(x, s);
     if (n->leaf != NULL) {
         TRY_RETURN(apply_leaf(x, n->leaf, BV_NONE, &out));
         if (out.kind == OUTCOME_SET)
@@ -298,7 +115,7 @@ static int make_missing(struct update_apply *x, const struct update_node *n, con
             x->w->failed |= w.failed;
         }
     }
-    pop_step(x);
+    update_step_back(x);
     return 0;
 }
 
@@ -348,7 +165,7 @@ static int immutable_id(struct update_apply *x, const struct update_node *n)
 {
     return op_fail(x->op, ERR_IMMUTABLE_FIELD,
                    "Performing an update on the path '%s' would modify the immutable field '_id'",
-                   first_leaf(n)->path);
+                   update_first_leaf(n)->path);
 }
 
 static bool is_id(const struct update_apply *x)
@@ -391,14 +208,14 @@ static int apply_leaf_value(struct update_apply *x, const struct update_node *n,
 /* A path that goes on through a value without fields: an error if it would make some. */
 static int not_viable(struct update_apply *x, const struct update_node *n, struct bv v)
 {
-    if (has_child(n, PART_EACH))
+    if (update_has_child(n, PART_EACH))
         return op_fail(x->op, ERR_BAD_VALUE,
                        "Cannot apply array updates to non-array element %s: %s",
                        update_field_text(x), bv_show(x->a, v, 200));
     for (size_t i = 0; i < n->nchildren; i++) {
         const struct update_part *part = n->children[i]->part;
 
-        if (creates(x, n->children[i]))
+        if (update_creates(x, n->children[i]))
             return op_fail(x->op, ERR_PATH_NOT_VIABLE,
                            "Cannot create field '%.*s' in element {%s: %s}", (int)part->len,
                            part->name, update_field_text(x), bv_show(x->a, v, 200));
@@ -433,15 +250,15 @@ static int apply_doc(struct update_apply *x, const struct update_node *n, struct
     struct belem e;
     bool *seen;
 
-    TRY_RETURN(resolve_positional(x, n, &n));
-    if (has_child(n, PART_EACH))
+    TRY_RETURN(update_resolve_positional(x, n, &n));
+    if (update_has_child(n, PART_EACH))
         return not_viable(x, n, old);
     seen = arena_try(x->a, n->nchildren + 1);
     if (seen == NULL)
         return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
     memset(seen, 0, n->nchildren + 1);
     while (biter_next(&it, &e)) {
-        struct update_node **child = find_child(n, &e);
+        struct update_node **child = update_find_child(n, &e);
         struct slot s = {.diff = diff, .name = e.key, .name_len = e.key_len};
 
         if (child == NULL || seen[child - n->children]) {
@@ -483,7 +300,7 @@ struct each_list {
 static int list_each(struct update_apply *x, const struct update_node *n, struct each_list *ret)
 {
     *ret = (struct each_list){NULL, 0};
-    if (!has_child(n, PART_EACH))
+    if (!update_has_child(n, PART_EACH))
         return 0;
     ret->v = arena_try(x->a, n->nchildren * sizeof(ret->v[0]));
     if (ret->v == NULL)
@@ -510,7 +327,7 @@ static int select_element(struct update_apply *x, const struct each_list *each, 
         if (*node == NULL)
             *node = each->v[i];
         else
-            TRY_RETURN(merge(x, *node, each->v[i], node));
+            TRY_RETURN(update_merge(x, *node, each->v[i], node));
     }
     return 0;
 }
@@ -550,7 +367,7 @@ static int check_array_names(struct update_apply *x, const struct update_node *n
     for (size_t i = 0; i < n->nchildren; i++) {
         const struct update_part *part = n->children[i]->part;
 
-        if (part->kind == PART_NAME && part->index < 0 && creates(x, n->children[i]))
+        if (part->kind == PART_NAME && part->index < 0 && update_creates(x, n->children[i]))
             return op_fail(x->op, ERR_PATH_NOT_VIABLE,
                            "Cannot create field '%.*s' in element {%s: %s}", (int)part->len,
                            part->name, update_field_text(x), bv_show(x->a, old, 200));
@@ -567,7 +384,7 @@ static int apply_array(struct update_apply *x, const struct update_node *n, stru
     uint32_t i = 0;
     struct each_list each;
 
-    TRY_RETURN(resolve_positional(x, n, &n));
+    TRY_RETURN(update_resolve_positional(x, n, &n));
     TRY_RETURN(check_array_names(x, n, old));
     TRY_RETURN(list_each(x, n, &each));
     for (; biter_next(&it, &e); i++) {
@@ -576,9 +393,9 @@ static int apply_array(struct update_apply *x, const struct update_node *n, stru
 
         if (at < n->nchildren && n->children[at]->part->index == (int32_t)i)
             child = n->children[at++];
-        push_step(x, &s);
+        update_step_at(x, i);
         TRY_RETURN(select_element(x, &each, e.v, &child));
-        pop_step(x);
+        update_step_back(x);
         if (child == NULL)
             write_slot(x, &s, e.v);
         else
@@ -595,7 +412,7 @@ static int apply_value(struct update_apply *x, const struct update_node *n, cons
 {
     struct diff_node *sub;
 
-    push_step(x, s);
+    step(x, s);
     if (n->leaf != NULL) {
         TRY_RETURN(apply_leaf_value(x, n, s, old));
     } else if (bv_is_container(old)) {
@@ -612,72 +429,15 @@ static int apply_value(struct update_apply *x, const struct update_node *n, cons
     } else {
         const struct update_node *r;
 
-        TRY_RETURN(resolve_positional(x, n, &r));
+        TRY_RETURN(update_resolve_positional(x, n, &r));
         TRY_RETURN(not_viable(x, r, old));
         write_slot(x, s, old);
     }
-    pop_step(x);
+    update_step_back(x);
     return 0;
 }
 
-/* --- $rename ---------------------------------------------------------------------------------- */
-
-static const char *part_text(struct update_apply *x, const struct update_part *p)
-{
-    return arena_strndup(x->a, p->name, p->len);
-}
-
-static int rename_through_array(struct update_apply *x, const char *which, const char *path,
-                                const struct update_part *array)
-{
-    return op_fail(x->op, ERR_BAD_VALUE,
-                   "The %s field cannot be an array element, '%s' in doc with %s has an array "
-                   "field called '%s'",
-                   which, path, update_id_text(x), part_text(x, array));
-}
-
-/*
- * Follows the parts of a leaf's path through the old document, indexes also through arrays.
- * *ret_array is the innermost array passed through on the way (not the value itself), or NULL.
- */
-static struct bv follow(struct bv doc, const struct update_leaf *l,
-                        const struct update_part **ret_array)
-{
-    struct bv v = doc;
-
-    *ret_array = NULL;
-    for (uint32_t i = 0; i < l->nparts; i++) {
-        if (v.type == BV_ARRAY)
-            *ret_array = &l->parts[i - 1];
-        if (v.type == BV_ARRAY && l->parts[i].index < 0)
-            return BV_NONE;
-        v = bv_getn(v, l->parts[i].name, l->parts[i].len);
-    }
-    return v;
-}
-
-/* What each $rename moves is looked up in the old document before anything changes. */
-static int find_renamed(struct update_apply *x)
-{
-    x->renamed = arena_try(x->a, (x->u->nrenames + 1) * sizeof(x->renamed[0]));
-    if (x->renamed == NULL)
-        return op_fail(x->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory for an update's paths");
-    for (size_t i = 0; i < x->u->nrenames; i++) {
-        const struct update_rename *r = x->u->renames[i];
-        const struct update_part *array;
-        struct bv v = follow(x->doc, r->source, &array);
-
-        x->renamed[i] = v;
-        if (bv_is_missing(v))
-            continue;
-        if (array != NULL)
-            return rename_through_array(x, "source", r->source->path, array);
-        follow(x->doc, r->target, &array);
-        if (array != NULL)
-            return rename_through_array(x, "destination", r->target->path, array);
-    }
-    return 0;
-}
+/* --- the whole document ------------------------------------------------------------------ */
 
 int update_apply_tree(struct update_apply *x, struct bv *ret, struct diff_node **ret_diff)
 {
@@ -687,7 +447,7 @@ int update_apply_tree(struct update_apply *x, struct bv *ret, struct diff_node *
 
     bw_init(&w, x->a);
     x->w = &w;
-    TRY(find_renamed(x));
+    TRY(update_find_renamed(x));
     TRY(apply_doc(x, x->u->root, x->doc, diff));
     *ret = bw_done(&w);
     if (bv_is_missing(*ret))

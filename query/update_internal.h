@@ -156,15 +156,37 @@ struct update_apply {
 /* Applies the operators to x->doc (a document): the new one, and its diff. */
 int update_apply_tree(struct update_apply *x, struct bv *ret,
                       struct diff_node **ret_diff) MUST_CHECK;
-/* For error texts: the path at which the walk stands, its last part, and "_id: 1". */
-const char *update_path_text(const struct update_apply *x);
-const char *update_field_text(const struct update_apply *x);
-const char *update_id_text(const struct update_apply *x);
+/* Looks up what each $rename moves, before anything changes; fills x->renamed. */
+int update_find_renamed(struct update_apply *x) MUST_CHECK;
 /* Tests {id: v} against the filter. */
 int update_test_element(struct update_apply *x, const char *id, const struct match *m, struct bv v,
                         bool *ret) MUST_CHECK;
 
-/* --- operators (update_field.c, update_number.c, update_push.c, update_array.c) -------------- */
+/* --- the walk (update_walk.c) ----------------------------------------------------------------- */
+
+void update_step_into(struct update_apply *x, const char *name, uint32_t len);
+void update_step_at(struct update_apply *x, uint32_t index);
+void update_step_back(struct update_apply *x);
+/* For error texts: the path at which the walk stands, its last part, and "_id: 1". */
+const char *update_path_text(const struct update_apply *x);
+const char *update_field_text(const struct update_apply *x);
+const char *update_id_text(const struct update_apply *x);
+
+/* True when something at or below n would make a field where there is none. */
+bool update_creates(const struct update_apply *x, const struct update_node *n);
+const struct update_leaf *update_first_leaf(const struct update_node *n);
+bool update_has_child(const struct update_node *n, enum update_part_kind kind);
+/* The child with the name of that field; NULL when there is none. */
+struct update_node **update_find_child(const struct update_node *n, const struct belem *e);
+/* Both nodes' children in one node; leaves cannot be merged (40). The walk stands at their place.
+ */
+int update_merge(struct update_apply *x, const struct update_node *a, const struct update_node *b,
+                 struct update_node **ret) MUST_CHECK;
+/* The node with the positional $ among its children replaced by the index that the query found. */
+int update_resolve_positional(struct update_apply *x, const struct update_node *n,
+                              const struct update_node **ret) MUST_CHECK;
+
+/* --- operators (update_field.c, _rename.c, _number.c, _push.c, _array.c) --------------------- */
 
 #define UPDATE_OP(name, parser, function, creates)                                                 \
     int parser(struct update_parser *p, struct update_leaf *l) MUST_CHECK;                         \
@@ -176,6 +198,13 @@ int update_test_element(struct update_apply *x, const char *id, const struct mat
 static inline int outcome_set(struct outcome *ret, struct bv v)
 {
     *ret = (struct outcome){OUTCOME_SET, v};
+    return 0;
+}
+
+/* The field goes, if it is there. */
+static inline int outcome_unset(struct outcome *ret, struct bv old)
+{
+    *ret = (struct outcome){bv_is_missing(old) ? OUTCOME_NONE : OUTCOME_UNSET, BV_NONE};
     return 0;
 }
 
