@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "server/dispatch.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "server/conn.h"
 #include "server/server.h"
+#include "server/top.h"
 #include "wire/legacy.h"
 
 /* The refusal of an OP_QUERY that is no command has a shape of its own. */
@@ -100,24 +104,51 @@ static int find_command(struct request *rq)
     return 0;
 }
 
+/* As MongoDB counts: each document or statement of a write command, each other command once. */
 static void count_command(struct request *rq)
 {
     struct server_counters *n = &rq->server->counters;
-    const char *name = rq->cmd->name;
+    const char *name = rq->cmd->name, *list = NULL;
     _Atomic int64_t *counter = &n->op_command;
+    int64_t by = 1;
 
-    if (strcmp(name, "insert") == 0)
+    if (strcmp(name, "insert") == 0) {
         counter = &n->op_insert;
-    else if (strcmp(name, "find") == 0)
-        counter = &n->op_query;
-    else if (strcmp(name, "update") == 0)
+        list = "documents";
+    } else if (strcmp(name, "update") == 0) {
         counter = &n->op_update;
-    else if (strcmp(name, "delete") == 0)
+        list = "updates";
+    } else if (strcmp(name, "delete") == 0) {
         counter = &n->op_delete;
-    else if (strcmp(name, "getMore") == 0)
+        list = "deletes";
+    } else if (strcmp(name, "find") == 0) {
+        counter = &n->op_query;
+    } else if (strcmp(name, "getMore") == 0) {
         counter = &n->op_getmore;
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    }
+    if (list != NULL)
+        by = bv_count(bv_get(rq->op.cmd, list));
+    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
     atomic_fetch_add_explicit(&n->requests, 1, memory_order_relaxed);
+}
+
+/* The collection that the command named, if it named one, was used. */
+static void note_use(struct request *rq)
+{
+    struct op *op = &rq->op;
+    enum top_kind kind;
+    struct belem e;
+    struct bv coll;
+    char ns[LIMIT_NS + 1];
+
+    if (rq->cmd == NULL || (rq->cmd->flags & CMD_ADMIN) != 0)
+        return;
+    kind = top_kind_of(rq->cmd->name);
+    coll = kind == TOP_GETMORE ? bv_get(op->cmd, "collection") : bv_first(op->cmd, &e);
+    if (coll.type != BV_STRING ||
+        snprintf(ns, sizeof(ns), "%s.%s", op->db, bv_str(coll, NULL)) > LIMIT_NS)
+        return;
+    top_record(rq->server->top, ns, kind, clock_mono_us() - op->start_us);
 }
 
 static int help(struct request *rq)
@@ -178,6 +209,8 @@ int dispatch(struct request *rq, bool on_schema_thread)
         log_close(rq);
         return rc;
     }
+    if (rc >= 0)
+        note_use(rq);
     switch (rc) {
     case INT_PARK:
         if (rq->park_start_us == 0)

@@ -22,6 +22,7 @@
 #include "server/open.h"
 #include "server/server.h"
 #include "server/sessions.h"
+#include "server/top.h"
 
 enum { BACKLOG = 1024 };
 
@@ -209,11 +210,13 @@ static void server_init(struct server *s)
     topology_init(&s->topology);
     s->sessions = sessions_new();
     s->cursors = cursors_new();
+    s->top = top_new();
     s->executor = executor_new(s);
 }
 
 static void server_fini(struct server *s)
 {
+    top_free(s->top);
     cursors_free(s->cursors);
     sessions_free(s->sessions);
     executor_free(s->executor);

@@ -12,6 +12,7 @@
 struct executor;
 struct sessions;
 struct cursors;
+struct top;
 
 /* Counted since the start; for serverStatus. */
 struct server_counters {
@@ -30,6 +31,7 @@ struct server {
     struct executor *executor;
     struct sessions *sessions;
     struct cursors *cursors;
+    struct top *top;
     struct topology topology;
     struct server_counters counters;
     _Atomic uint64_t gossip_time; /* newest $clusterTime that clients told */
