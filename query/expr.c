@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "query/expr_op.h"
@@ -29,14 +30,17 @@ static const struct expr_row rows[] = {
 
 #define NROWS (sizeof(rows) / sizeof(rows[0]))
 
+/* Tables are sorted with case ignored; no two names differ in case only. */
 static int cmp_row(const void *key, const void *row)
 {
-    return strcmp(key, ((const struct expr_row *)row)->name);
+    return strcasecmp(key, ((const struct expr_row *)row)->name);
 }
 
 static const struct expr_row *find_row(const char *name)
 {
-    return bsearch(name, rows, NROWS, sizeof(rows[0]), cmp_row);
+    const struct expr_row *row = bsearch(name, rows, NROWS, sizeof(rows[0]), cmp_row);
+
+    return row != NULL && strcmp(row->name, name) == 0 ? row : NULL;
 }
 
 bool expr_known(const char *name)

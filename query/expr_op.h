@@ -140,6 +140,10 @@ struct bv number_from_decimal(struct arena *a, struct decimal d);
 /* int32 when it fits and `wide` is false, else int64. */
 struct bv number_from_i64(struct arena *a, int64_t x, bool wide);
 
+/* Optional operand i of a search: a whole number >= 0, 40096 or 40097 else. Untouched when not
+ * given. */
+int expr_search_bound(const struct expr *e, struct eval *ev, uint32_t i, const char *what,
+                      int64_t *ret) MUST_CHECK;
 /* Elements of an array for random access; views, the table in the scratch arena. */
 int expr_elements(struct eval *ev, struct bv array, struct bv **ret, uint32_t *ret_n) MUST_CHECK;
 

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/limits.h"
 #include "query/stage.h"
@@ -27,14 +28,18 @@ static const struct row rows[] = {
 #undef STAGE_OTHER
 };
 
+/* Tables are sorted with case ignored; no two names differ in case only. */
 static int cmp_row(const void *key, const void *row)
 {
-    return strcmp(key, ((const struct row *)row)->name);
+    return strcasecmp(key, ((const struct row *)row)->name);
 }
 
 static const struct row *find_row(const char *name)
 {
-    return bsearch(name, rows, sizeof(rows) / sizeof(rows[0]), sizeof(rows[0]), cmp_row);
+    const struct row *row =
+        bsearch(name, rows, sizeof(rows) / sizeof(rows[0]), sizeof(rows[0]), cmp_row);
+
+    return row != NULL && strcmp(row->name, name) == 0 ? row : NULL;
 }
 
 static int parse_stage(struct op *op, struct arena *a, struct bv doc, struct pipeline_ctx *ctx,
@@ -182,6 +187,18 @@ int stage_int(struct stage_parser *p, int code_type, int code_range, int64_t min
         return op_fail(p->op, code_range, "the limit must be positive");
     *ret = n;
     return 0;
+}
+
+static _Atomic size_t memory_limit = LIMIT_SORT_BYTES;
+
+size_t stage_memory_limit(void)
+{
+    return memory_limit;
+}
+
+void stage_memory_limit_set(size_t bytes)
+{
+    memory_limit = bytes == 0 ? LIMIT_SORT_BYTES : bytes;
 }
 
 /* --- one row

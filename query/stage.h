@@ -35,6 +35,11 @@ void *stage_new(struct arena *a, size_t size, const struct stage_ops *ops, struc
 int stage_int(struct stage_parser *p, int code_type, int code_range, int64_t min,
               int64_t *ret) MUST_CHECK;
 
+/* Bytes a blocking stage may hold before it spills: LIMIT_SORT_BYTES, or what a test has set (0:
+ * back to the default). */
+size_t stage_memory_limit(void);
+void stage_memory_limit_set(size_t bytes);
+
 /* Parts that other stages are made of. */
 /* A sort learns that only the first n rows are wanted. False: s is no sort. */
 bool sort_limit(struct stage *s, int64_t n);

@@ -13,14 +13,7 @@
 
 #include <cmocka.h>
 
-/* libbson's headers do not keep to our warnings */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#include <bson/bson.h>
-#pragma GCC diagnostic pop
-
-#include "base/bw.h"
+#include "json_values.h"
 #include "query/expr.h"
 
 struct expr_case {
@@ -29,26 +22,6 @@ struct expr_case {
     const char *expected; /* JSON of any value; NULL: an error; "missing" */
     int code;             /* when expected is NULL */
 };
-
-/* The value of {"v": <json>}. A tilde stands for a dollar in names that extended JSON takes for
- * its own ("~type"). */
-static inline struct bv json_value(struct arena *a, const char *json)
-{
-    char *text = arena_printf(a, "{\"v\": %s}", json);
-    bson_error_t err;
-    bson_t *b = bson_new_from_json((const uint8_t *)text, -1, &err);
-    struct bv v;
-
-    if (b == NULL)
-        fail_msg("bad JSON in a test: %s: %s", json, err.message);
-    v = bv_dup(a, bv_get(bv_doc(bson_get_data(b)), "v"));
-    bson_destroy(b);
-    for (uint32_t i = 0; i < v.len; i++) {
-        if (v.p[i] == '~')
-            ((uint8_t *)(uintptr_t)v.p)[i] = '$';
-    }
-    return v;
-}
 
 /* Evaluates; returns the code. */
 static inline int eval_json(struct op *op, const char *expr, const char *doc, struct bv *ret)
