@@ -33,6 +33,19 @@ const struct match *match_child(const struct match *m, size_t i)
     return m->children[i];
 }
 
+size_t match_in_values(const struct match *m, const struct bv **ret, bool *ret_regexes)
+{
+    *ret = m->u.in.values;
+    *ret_regexes = m->u.in.nregexes > 0;
+    return m->u.in.nvalues;
+}
+
+void match_regex(const struct match *m, const char **ret_pattern, const char **ret_flags)
+{
+    *ret_pattern = m->u.regex.pattern;
+    *ret_flags = m->u.regex.flags;
+}
+
 void match_paths(const struct match *m, void (*fn)(void *arg, const char *path), void *arg)
 {
     if (m->kind == MATCH_EXPR) {

@@ -28,16 +28,42 @@ bool match_is_empty(const struct match *m);
 
 /* For the planner and for push-down: a read-only view of the tree. */
 enum match_kind {
-    MATCH_AND, MATCH_OR, MATCH_NOR, MATCH_NOT, MATCH_ALWAYS_TRUE, MATCH_ALWAYS_FALSE,
-    MATCH_EQ, MATCH_LT, MATCH_LTE, MATCH_GT, MATCH_GTE, MATCH_NE, MATCH_IN, MATCH_NIN,
-    MATCH_EXISTS, MATCH_TYPE, MATCH_REGEX, MATCH_SIZE, MATCH_MOD, MATCH_ALL, MATCH_ELEM_VALUE,
-    MATCH_ELEM_OBJECT, MATCH_BITS, MATCH_EXPR, MATCH_OTHER,
+    MATCH_AND,
+    MATCH_OR,
+    MATCH_NOR,
+    MATCH_NOT,
+    MATCH_ALWAYS_TRUE,
+    MATCH_ALWAYS_FALSE,
+    MATCH_EQ,
+    MATCH_LT,
+    MATCH_LTE,
+    MATCH_GT,
+    MATCH_GTE,
+    MATCH_NE,
+    MATCH_IN,
+    MATCH_NIN,
+    MATCH_EXISTS,
+    MATCH_TYPE,
+    MATCH_REGEX,
+    MATCH_SIZE,
+    MATCH_MOD,
+    MATCH_ALL,
+    MATCH_ELEM_VALUE,
+    MATCH_ELEM_OBJECT,
+    MATCH_BITS,
+    MATCH_EXPR,
+    MATCH_OTHER,
 };
 enum match_kind match_kind(const struct match *m);
-const char *match_path(const struct match *m);  /* leaf: dotted path; "" for logic */
-struct bv match_value(const struct match *m);   /* comparison operand, $in array, ... */
+const char *match_path(const struct match *m); /* leaf: dotted path; "" for logic */
+struct bv match_value(const struct match *m);  /* comparison operand, $in array, ... */
 size_t match_nchildren(const struct match *m);
 const struct match *match_child(const struct match *m, size_t i);
+/* MATCH_IN, MATCH_NIN: the values without regular expressions, sorted, unique; *ret_regexes tells
+ * whether there are any of these. */
+size_t match_in_values(const struct match *m, const struct bv **ret, bool *ret_regexes);
+/* MATCH_REGEX: pattern and flags, NUL-terminated. */
+void match_regex(const struct match *m, const char **ret_pattern, const char **ret_flags);
 /* The first part of every dotted path the filter reads: calls fn per path; fn(arg, "") when it
  * may read anything ($expr with $$ROOT, $where). */
 void match_paths(const struct match *m, void (*fn)(void *arg, const char *path), void *arg);
