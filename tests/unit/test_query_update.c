@@ -14,20 +14,11 @@
 #include "base/diff.h"
 #include "base/limits.h"
 #include "query/match.h"
-#include "query/stage.h"
 #include "query/update.h"
 #include "tests/unit/json.h"
 
 /* Rows of the tables end where nothing more is to be said. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-
-/* Stands in where the library has no sort stage. */
-__attribute__((weak)) bool sort_limit(struct stage *s, int64_t n)
-{
-    (void)s;
-    (void)n;
-    return false;
-}
 
 static struct op op;
 static struct eval ev;
