@@ -24,6 +24,7 @@ struct stream {
     int32_t next_index;   /* within a transaction */
     bool begun;           /* the start was found to lie within the oplog */
     bool searching;       /* the event of o.resume has not turned up yet */
+    bool partly_seen;     /* that event is shown again: the client has only a fragment of it */
     bool waiting;         /* parked since the last stream_next() */
 
     struct kept_token token;
@@ -90,6 +91,8 @@ struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
     s->next_optime = start;
     s->latest = start;
     s->searching = o->start == STREAM_FROM_TOKEN && o->resume.type == TOKEN_EVENT;
+    s->partly_seen = s->searching && o->resume.fragment >= 0;
+    s->o.resume.fragment = -1;
     if (o->start == STREAM_FROM_TOKEN)
         keep_token(&s->token, o->resume_doc);
     else
@@ -279,10 +282,11 @@ static void queue_invalidate(struct stream *s, struct arena *scratch, const stru
 
 /*
  * Compares the event, and the invalidate that would follow it, with the token looked for. Tokens
- * are compared in the version of the client's. Nothing that is met here is shown, but for the
- * invalidate behind the very event that the token names.
+ * are compared in the version of the client's. Of what is met here only the invalidate behind the
+ * very event that the token names is shown, and that event when it was split.
  */
-static int search(struct stream *s, struct op *op, struct arena *scratch, const struct event *e)
+static int search(struct stream *s, struct op *op, struct arena *scratch, const struct event *e,
+                  bool *ret_show)
 {
     struct resume_token t;
     int c;
@@ -293,7 +297,8 @@ static int search(struct stream *s, struct op *op, struct arena *scratch, const 
         return token_not_found(s, op);
     if (c == 0) {
         s->searching = false;
-        if (ends_scope(s, e))
+        *ret_show = s->partly_seen;
+        if (!s->partly_seen && ends_scope(s, e))
             queue_invalidate(s, scratch, e);
         return 0;
     }
@@ -314,14 +319,17 @@ static int show(struct stream *s, struct op *op, struct arena *scratch, const st
 {
     struct resume_token t;
     struct event e;
-    bool found, accepted = true;
+    bool found, wanted = false, accepted = true;
 
     *ret = BV_NONE;
     TRY_RETURN(event_open(op, scratch, c, &e, &found));
     if (!found || ((e.flags & EVENT_EXPANDED) != 0 && !s->o.event.expanded))
         return 0;
-    if (s->searching)
-        return search(s, op, scratch, &e);
+    if (s->searching) {
+        TRY_RETURN(search(s, op, scratch, &e, &wanted));
+        if (!wanted)
+            return 0;
+    }
     if (ends_scope(s, &e))
         queue_invalidate(s, scratch, &e);
     if (s->o.accept != NULL)

@@ -10,6 +10,14 @@
 #include "query/change_stream_internal.h"
 #include "storage/record.h"
 
+static _Atomic int64_t large_failed, large_split;
+
+void change_stream_stats(struct change_stream_stats *ret)
+{
+    ret->large_failed = atomic_load(&large_failed);
+    ret->large_split = atomic_load(&large_split);
+}
+
 struct cs_cursor {
     struct qcursor base;
     struct stage source; /* first in the chain; its next() asks the stream */
@@ -17,6 +25,9 @@ struct cs_cursor {
     struct stream *stream;
     struct pushed_filter pushed;
     bool expanded;
+    bool splits;                   /* $changeStreamSplitLargeEvent is the last stage */
+    struct event_split split;      /* the event being handed out in fragments */
+    struct resume_token resume;    /* a fragment's, until its event has come by; else fragment -1 */
     struct bv vars[EXPR_VARS_MAX]; /* let */
     int nvars;
 
@@ -107,44 +118,97 @@ fail:
 /* --- the cursor --------------------------------------------------------------------------------
  */
 
-static int check_event(struct cs_cursor *c, struct op *op, struct bv event)
+static int fatal(struct op *op, int rc)
+{
+    op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
+    return rc;
+}
+
+static int check_id(struct cs_cursor *c, struct op *op, struct bv event)
 {
     struct bv id = bv_get(event, "_id");
+    const char *found = "{}";
 
-    if (!bv_identical(id, c->token)) {
-        const char *found = bv_is_missing(id) ? "{}"
-                                              : arena_printf(&op->arena, "{ _id: %s }",
-                                                             bv_show(&op->arena, id, 256));
+    if (bv_identical(id, c->token))
+        return 0;
+    if (!bv_is_missing(id))
+        found = arena_printf(&op->arena, "{ _id: %s }", bv_show(&op->arena, id, 256));
+    return fatal(op, op_fail(op, ERR_CHANGE_STREAM_FATAL,
+                             "Encountered an event whose _id field, which contains the resume "
+                             "token, was modified by the pipeline. A stream whose events have "
+                             "another _id cannot be resumed; only stages that keep the _id field "
+                             "as it is are allowed. Expected: { _id: %s } but found: %s",
+                             bv_show(&op->arena, c->token, 256), found));
+}
 
-        (void)op_fail(op, ERR_CHANGE_STREAM_FATAL,
-                      "Encountered an event whose _id field, which contains the resume token, was "
-                      "modified by the pipeline. A stream whose events have another _id cannot be "
-                      "resumed; only stages that keep the _id field as it is are allowed. "
-                      "Expected: { _id: %s } but found: %s",
-                      bv_show(&op->arena, c->token, 256), found);
-        op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
-        return ERR_CHANGE_STREAM_FATAL;
-    }
-    if (event.len > LIMIT_INTERNAL_BYTES)
-        return op_fail(op, ERR_BSON_TOO_LARGE,
-                       "BSONObj size: %u (0x%X) is invalid. Size must be between 0 and %d(16MB) "
-                       "First element: _id: %s",
-                       event.len, event.len, LIMIT_INTERNAL_BYTES,
-                       bv_show(&op->arena, c->token, 256));
+static int too_large(struct cs_cursor *c, struct op *op, struct bv event)
+{
+    atomic_fetch_add(&large_failed, 1);
+    return op_fail(op, ERR_BSON_TOO_LARGE,
+                   "BSONObj size: %u (0x%X) is invalid. Size must be between 0 and %d(16MB) First "
+                   "element: _id: %s",
+                   event.len, event.len, LIMIT_INTERNAL_BYTES, bv_show(&op->arena, c->token, 256));
+}
+
+/* The number of fragments of this event that the client has seen already. */
+static int fragments_seen(struct cs_cursor *c, struct op *op, uint32_t *ret)
+{
+    struct resume_token t, resume = c->resume;
+
+    *ret = 0;
+    if (resume.fragment < 0)
+        return 0;
+    c->resume.fragment = -1;
+    TRY_RETURN(token_decode(op, c->token, &t));
+    *ret = (uint32_t)resume.fragment + 1;
+    resume.fragment = -1;
+    if (token_cmp(&t, &resume) != 0)
+        *ret = 0; /* a filter has dropped the event */
     return 0;
+}
+
+/* Turns a large event into its next fragment. */
+static int split_event(struct cs_cursor *c, struct exec *x, struct bv *event)
+{
+    uint32_t seen;
+
+    TRY_RETURN(fragments_seen(c, x->op, &seen));
+    if (split_wanted(*event)) {
+        TRY_RETURN(split_begin(&c->split, x->op, *event, seen));
+        if (split_pending(&c->split)) {
+            atomic_fetch_add(&large_split, 1);
+            return split_next(&c->split, x->op, &x->scratch, event);
+        }
+    }
+    if (seen > 0)
+        return fatal(x->op, op_fail(x->op, ERR_CHANGE_STREAM_FATAL,
+                                    "cannot resume within a split event: it is not split as it "
+                                    "was when the resume token was made"));
+    return 0;
+}
+
+static int finish_event(struct cs_cursor *c, struct exec *x, struct bv *event)
+{
+    TRY_RETURN(check_id(c, x->op, *event));
+    if (c->splits)
+        return split_event(c, x, event);
+    return event->len > LIMIT_INTERNAL_BYTES ? too_large(c, x->op, *event) : 0;
 }
 
 static int cs_next(struct qcursor *qc, struct exec *x, struct bv *ret, bool *ret_more)
 {
     struct cs_cursor *c = (struct cs_cursor *)qc;
 
+    *ret_more = true;
+    if (split_pending(&c->split))
+        return split_next(&c->split, x->op, &x->scratch, ret);
     c->x = x;
     if (c->nvars > 0)
         memcpy(x->ev.vars, c->vars, (size_t)c->nvars * sizeof(c->vars[0]));
     TRY_RETURN(stage_next(c->last, x, ret, ret_more));
     if (!*ret_more)
         qc->invalidated = true;
-    return bv_is_missing(*ret) ? 0 : check_event(c, x->op, *ret);
+    return bv_is_missing(*ret) ? 0 : finish_event(c, x, ret);
 }
 
 static void cs_save(struct qcursor *qc, struct exec *x)
@@ -159,7 +223,9 @@ static void cs_save(struct qcursor *qc, struct exec *x)
 
 static int cs_wait(struct qcursor *qc, struct exec *x)
 {
-    return stream_wait(((struct cs_cursor *)qc)->stream, x->op);
+    struct cs_cursor *c = (struct cs_cursor *)qc;
+
+    return split_pending(&c->split) ? 0 : stream_wait(c->stream, x->op);
 }
 
 static struct bv cs_resume_token(struct qcursor *qc, struct arena *a)
@@ -178,6 +244,7 @@ static void cs_close(struct qcursor *qc)
 
     if (c->last != NULL)
         stage_close(c->last);
+    split_end(&c->split);
     stream_free(c->stream);
 }
 
@@ -210,16 +277,38 @@ static const struct qcursor_ops cs_ops = {.next = cs_next,
 /* --- opening -----------------------------------------------------------------------------------
  */
 
-static struct bv stages_behind_first(struct arena *a, struct bv pipeline)
+#define SPLIT_STAGE "$changeStreamSplitLargeEvent"
+
+/* Takes the stage off the end of a pipeline; *ret_found: it was there. Anywhere else it is refused
+ * by pipeline_parse(). */
+static int take_split_stage(struct op *op, struct bv pipeline, bool *ret_found)
 {
     struct biter it = biter(pipeline);
+    struct belem e, stage = {.key = ""};
+    struct bv last = BV_NONE, spec;
+
+    while (biter_next(&it, &e))
+        last = e.v;
+    spec = bv_first(last, &stage);
+    *ret_found = strcmp(stage.key, SPLIT_STAGE) == 0 && bv_count(last) == 1;
+    if (*ret_found && (spec.type != BV_DOC || !bv_empty(spec)))
+        return op_fail(op, 7182800, SPLIT_STAGE " spec should be an empty object");
+    return 0;
+}
+
+/* What stands between $changeStream and the end (or the split stage). */
+static struct bv user_stages(struct arena *a, struct bv pipeline, bool split)
+{
+    struct biter it = biter(pipeline);
+    uint32_t n = bv_count(pipeline) - split;
     struct belem e;
     struct bw w;
 
     bw_init_array(&w, a);
-    (void)biter_next(&it, &e);
-    while (biter_next(&it, &e))
-        bw_bv(&w, NULL, e.v);
+    for (uint32_t i = 0; i < n && biter_next(&it, &e); i++) {
+        if (i > 0)
+            bw_bv(&w, NULL, e.v);
+    }
     return bw_done(&w);
 }
 
@@ -230,7 +319,7 @@ static int chain_stages(struct cs_cursor *c, struct op *op, const struct change_
         .db = args->db, .coll = args->coll, .vars = args->vars, .change_stream = true};
     struct pipeline p;
 
-    TRY_RETURN(pipeline_parse(op, a, stages_behind_first(a, args->pipeline), &ctx, &p));
+    TRY_RETURN(pipeline_parse(op, a, user_stages(a, args->pipeline, c->splits), &ctx, &p));
     if (p.n > 0 && p.stages[0]->match != NULL)
         pushed_filter_init(&c->pushed, a, p.stages[0]->match);
     c->source.ops = &source_ops;
@@ -246,7 +335,8 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
     struct stream_options o;
     int rc;
 
-    TRY(change_stream_parse(op, args, a, &o));
+    TRY(take_split_stage(op, args->pipeline, &c->splits));
+    TRY(change_stream_parse(op, args, c->splits, a, &o));
     TRY(chain_stages(c, op, args));
     c->base.ns =
         arena_printf(a, "%s.%s", args->db, args->coll == NULL ? "$cmd.aggregate" : args->coll);
@@ -257,6 +347,9 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
             c->vars[i] = bv_dup(a, args->let->vars[i]);
     }
     c->expanded = o.event.expanded;
+    c->resume = o.resume;
+    if (o.start != STREAM_FROM_TOKEN)
+        c->resume.fragment = -1;
     o.event.lookup = look_up;
     o.event.lookup_arg = c;
     o.accept = accept_event;

@@ -7,9 +7,10 @@
 #include "query/change_stream.h"
 #include "query/pipeline.h"
 
-/* The options of the stage, checked, as a stream takes them; strings and views in the arena. */
-int change_stream_parse(struct op *op, const struct change_stream_args *args, struct arena *a,
-                        struct stream_options *ret) MUST_CHECK;
+/* The options of the stage, checked, as a stream takes them; strings and views in the arena.
+ * `split`: the pipeline ends with $changeStreamSplitLargeEvent. */
+int change_stream_parse(struct op *op, const struct change_stream_args *args, bool split,
+                        struct arena *a, struct stream_options *ret) MUST_CHECK;
 
 /*
  * Push-down: the parts of a leading $match that read only what an event's summary has. They are
@@ -23,5 +24,24 @@ void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct m
 /* `summary` is what event_summary() gives. */
 int pushed_filter_test(const struct pushed_filter *f, struct eval *ev, struct bv summary,
                        bool *ret) MUST_CHECK;
+
+/* --- splitting large events (change_stream_split.c) ---------------------------------------------
+ */
+
+struct event_split {
+    struct bv event;      /* a copy on the heap */
+    struct belem *fields; /* without _id, by size */
+    uint32_t *starts;     /* of each fragment in `fields`, and the end */
+    uint32_t nfields, n, at;
+};
+
+/* True for an event that the stage has to split. */
+bool split_wanted(struct bv event);
+/* Takes a copy; the fragments before `skip` are left out. */
+int split_begin(struct event_split *s, struct op *op, struct bv event, uint32_t skip) MUST_CHECK;
+bool split_pending(const struct event_split *s);
+int split_next(struct event_split *s, struct op *op, struct arena *scratch,
+               struct bv *ret) MUST_CHECK;
+void split_end(struct event_split *s); /* zeroed: nothing */
 
 #endif

@@ -42,6 +42,7 @@ struct parsing {
     struct op *op;
     const struct change_stream_args *args;
     struct arena *arena;
+    bool split;
     struct stage_options in;
     struct stream_options out;
 };
@@ -164,7 +165,7 @@ static int check_token(struct parsing *p)
         return op_fail(p->op, ERR_INVALID_RESUME_TOKEN,
                        "Attempted to resume a single-collection stream, but the resume token does "
                        "not include a UUID");
-    if (t->fragment >= 0) {
+    if (t->fragment >= 0 && !p->split) {
         (void)op_fail(p->op, ERR_CHANGE_STREAM_FATAL,
                       "To resume from a split event, the $changeStream pipeline must include a "
                       "$changeStreamSplitLargeEvent stage");
@@ -221,10 +222,10 @@ static int check_stage(struct op *op, const struct change_stream_args *args, str
     return 0;
 }
 
-int change_stream_parse(struct op *op, const struct change_stream_args *args, struct arena *a,
-                        struct stream_options *ret)
+int change_stream_parse(struct op *op, const struct change_stream_args *args, bool split,
+                        struct arena *a, struct stream_options *ret)
 {
-    struct parsing p = {.op = op, .args = args, .arena = a};
+    struct parsing p = {.op = op, .args = args, .arena = a, .split = split};
     struct bv spec;
 
     p.out.token_version = 2;

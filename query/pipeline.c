@@ -61,6 +61,11 @@ static int parse_stage(struct op *op, struct arena *a, struct bv doc, struct pip
         return op_fail(op, 40324, "Unrecognized pipeline stage name: '%s'", e.key);
     if ((row->flags & STAGE_FIRST) != 0)
         return op_fail(op, 40602, "%s is only valid as the first stage in a pipeline", e.key);
+    if ((row->flags & STAGE_STREAM_END) != 0 && ctx->change_stream)
+        return op_fail(op, 7182802, "%s must be the last stage in the pipeline", e.key);
+    if ((row->flags & STAGE_STREAM_END) != 0)
+        return op_fail(op, ERR_ILLEGAL_OPERATION, "%s can only be used in a $changeStream pipeline",
+                       e.key);
     *ret_row = row;
     /* Behind $changeStream most stages are refused in any case, by check_place(). */
     if (row->parse == NULL && ctx->change_stream && (row->flags & STAGE_IN_STREAM) == 0)

@@ -10,10 +10,11 @@
 #include "query/pipeline.h"
 
 enum stage_flag {
-    STAGE_IN_UPDATE = 1 << 0, /* allowed in a pipeline update */
-    STAGE_IN_STREAM = 1 << 1, /* allowed behind $changeStream */
-    STAGE_FIRST = 1 << 2,     /* a source: only valid as the first stage, handled by the caller */
-    STAGE_UNBUILT = 1 << 3,   /* known to MongoDB, not built here */
+    STAGE_IN_UPDATE = 1 << 0,  /* allowed in a pipeline update */
+    STAGE_IN_STREAM = 1 << 1,  /* allowed behind $changeStream */
+    STAGE_FIRST = 1 << 2,      /* a source: only valid as the first stage, handled by the caller */
+    STAGE_UNBUILT = 1 << 3,    /* known to MongoDB, not built here */
+    STAGE_STREAM_END = 1 << 4, /* only last behind $changeStream, handled by the caller */
 };
 
 struct stage_parser {
