@@ -117,6 +117,11 @@ bool source_is_virtual(const char *ns)
     return find_view(ns) < NVIEWS;
 }
 
+const char *source_virtual_at(size_t i)
+{
+    return i < NVIEWS ? views[i].ns : NULL;
+}
+
 bool source_exists(struct database *db, const char *ns)
 {
     size_t i = find_view(ns);

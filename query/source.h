@@ -23,6 +23,8 @@ int source_new(struct op *op, struct arena *a, const struct source_spec *s, stru
 
 /* True for a namespace that exists only as a view of the server's state. */
 bool source_is_virtual(const char *ns);
+/* The i-th such namespace; NULL past the end. */
+const char *source_virtual_at(size_t i);
 /* False with --no-oplog for what then does not exist. */
 bool source_exists(struct database *db, const char *ns);
 

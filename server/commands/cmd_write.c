@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* insert, update, delete, findAndModify. */
+#include "base/limits.h"
+#include "query/write.h"
+#include "server/commands/cmd_common.h"
+#include "server/sessions.h"
+
+/* --- what the batch commands share ----------------------------------------------------------- */
+
+struct batch {
+    struct request *rq;
+    struct writer writer;
+    struct retry_state retry;
+    bool retryable;    /* a txnNumber was given */
+    bool writing;      /* session_write_begin() succeeded */
+    size_t n;          /* statements */
+    int32_t *stmt_ids; /* of the statements */
+    struct bw errors;  /* array of writeErrors */
+    size_t nerrors;
+    struct bw retried; /* array of statement ids */
+    size_t nretried;
+};
+
+static int check_batch_size(struct op *op, size_t n)
+{
+    if (n == 0 || n > LIMIT_WRITE_BATCH)
+        return op_fail(op, ERR_INVALID_LENGTH,
+                       "Write batch sizes must be between 1 and %d. Got %zu operations.",
+                       LIMIT_WRITE_BATCH, n);
+    return 0;
+}
+
+static int number_statements(struct batch *b)
+{
+    struct request *rq = b->rq;
+    struct biter it = biter(rq->stmt_ids);
+    struct belem e;
+    size_t i = 0;
+
+    b->stmt_ids = ARENA_ARRAY(&rq->op.arena, int32_t, b->n);
+    if (bv_is_missing(rq->stmt_ids)) {
+        for (i = 0; i < b->n; i++)
+            b->stmt_ids[i] = (int32_t)(rq->stmt_id + (int64_t)i);
+        return 0;
+    }
+    while (biter_next(&it, &e) && i < b->n) {
+        int64_t id;
+
+        if (!bv_to_i64_exact(e.v, &id) || id < 0 || id > INT32_MAX)
+            return op_fail(&rq->op, ERR_BAD_VALUE, "stmtIds must be non-negative integers");
+        b->stmt_ids[i++] = (int32_t)id;
+    }
+    if (i != b->n || bv_count(rq->stmt_ids) != b->n)
+        return op_fail(&rq->op, ERR_INVALID_OPTIONS,
+                       "Number of statement ids must match the number of batch entries. Got %u "
+                       "statement ids but %zu operations.",
+                       bv_count(rq->stmt_ids), b->n);
+    return 0;
+}
+
+/* Retry state and writer; on failure the caller still calls batch_close(). */
+static int batch_open(struct batch *b, struct request *rq, const char *ns, size_t n,
+                      bool may_create)
+{
+    b->rq = rq;
+    b->n = n;
+    bw_init_array(&b->errors, &rq->op.arena);
+    bw_init_array(&b->retried, &rq->op.arena);
+    TRY_RETURN(number_statements(b));
+    b->retryable = rq->txn_number >= 0;
+    if (b->retryable) {
+        TRY_RETURN(session_write_begin(rq));
+        b->writing = true;
+        TRY_RETURN(retry_state_open(&rq->op, rq->lsid, rq->txn_number, &b->retry));
+    }
+    return writer_open(&b->writer, &rq->op, ns, may_create, b->retryable ? &b->retry : NULL);
+}
+
+static void batch_close(struct batch *b)
+{
+    writer_close(&b->writer);
+    if (b->writing)
+        session_write_end(b->rq);
+}
+
+/* Errors that end the whole command instead of standing for one statement. */
+static bool ends_command(int code)
+{
+    switch (code) {
+    case ERR_MAX_TIME_MS_EXPIRED:
+    case ERR_INTERRUPTED:
+    case ERR_INTERRUPTED_AT_SHUTDOWN:
+    case ERR_CURSOR_KILLED:
+    case ERR_SHUTDOWN_IN_PROGRESS:
+    case ERR_UNAUTHORIZED:
+    case ERR_INTERNAL:
+        return true;
+    default:
+        return code < 0;
+    }
+}
+
+static void add_error(struct batch *b, size_t index)
+{
+    const struct error *err = &b->rq->op.err;
+    struct bw *w = &b->errors;
+
+    bw_doc_begin(w, NULL);
+    bw_i32(w, "index", (int32_t)index);
+    bw_i32(w, "code", err->code);
+    bw_str(w, "errmsg", err->text);
+    if (err->info != NULL)
+        bw_fields(w, bv_doc(err->info));
+    bw_end(w);
+    b->nerrors++;
+}
+
+static void add_retried(struct batch *b, size_t index)
+{
+    bw_i32(&b->retried, NULL, b->stmt_ids[index]);
+    b->nretried++;
+}
+
+static void append_errors(struct batch *b)
+{
+    struct bw *w = &b->rq->reply;
+
+    if (b->nerrors > 0)
+        bw_bv(w, "writeErrors", bw_done(&b->errors));
+    if (b->nretried > 0)
+        bw_bv(w, "retriedStmtIds", bw_done(&b->retried));
+}
+
+/* The elements of an array of documents. */
+static int doc_array(struct op *op, const char *what, struct bv array, struct bv **ret,
+                     size_t *ret_n)
+{
+    struct biter it = biter(array);
+    struct belem e;
+    size_t n = bv_count(array), i = 0;
+    struct bv *docs;
+
+    TRY_RETURN(check_batch_size(op, n));
+    docs = ARENA_ARRAY(&op->arena, struct bv, n);
+    while (biter_next(&it, &e)) {
+        if (e.v.type != BV_DOC)
+            return op_fail(op, ERR_TYPE_MISMATCH,
+                           "BSON field '%s.%s' is the wrong type '%s', expected type 'object'",
+                           what, e.key, bv_type_name(e.v.type));
+        docs[i++] = e.v;
+    }
+    *ret = docs;
+    *ret_n = n;
+    return 0;
+}
+
+/* --- insert ---------------------------------------------------------------------------------- */
+
+struct insert_args {
+    struct bv documents;
+    bool ordered, bypass, keep_empty_ts;
+};
+
+static const struct field insert_fields[] = {
+    {"documents", F_ARRAY, offsetof(struct insert_args, documents), FIELD_REQUIRED},
+    {"ordered", F_BOOL, offsetof(struct insert_args, ordered), 0},
+    {"bypassDocumentValidation", F_BOOL, offsetof(struct insert_args, bypass), FIELD_NULL_OK},
+    {"bypassEmptyTsReplacement", F_BOOL, offsetof(struct insert_args, keep_empty_ts), 0},
+    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
+    {NULL, 0, 0, 0}};
+
+/* The collection is made in a run of its own, so that a long batch does not hold up other DDL. */
+static int create_and_run_again(struct batch *b)
+{
+    struct op *op = &b->rq->op;
+
+    TRY_RETURN(writer_create(&b->writer));
+    op->waiter.wake(&op->waiter);
+    return INT_PARK;
+}
+
+static int insert_all(struct batch *b, const struct bv *docs, bool ordered, int64_t *ret_n)
+{
+    size_t at = 0;
+
+    *ret_n = 0;
+    for (size_t i = 0; b->retryable && i < b->n; i++) {
+        if (retry_state_find(&b->retry, b->stmt_ids[i]) != NULL)
+            add_retried(b, i);
+    }
+    while (at < b->n) {
+        size_t done;
+        int64_t inserted;
+        int rc = write_insert(&b->writer, docs, at, b->n, b->stmt_ids, &done, &inserted);
+
+        at += done;
+        *ret_n += inserted;
+        if (rc == 0)
+            return 0;
+        if (ends_command(rc))
+            return rc;
+        add_error(b, at++);
+        if (ordered)
+            return 0;
+    }
+    return 0;
+}
+
+int cmd_insert(struct request *rq)
+{
+    struct insert_args args = {.ordered = true};
+    struct batch b = {0};
+    const char *ns, *coll;
+    struct bv *docs;
+    size_t n;
+    int64_t inserted = 0;
+    int rc;
+
+    TRY_RETURN(request_ns(rq, &ns, &coll));
+    TRY_RETURN(fields_parse(&rq->op, "insert", insert_fields, rq->op.cmd, FIELDS_COMMAND, &args));
+    TRY_RETURN(doc_array(&rq->op, "insert.documents", args.documents, &docs, &n));
+    TRY_RETURN(check_user_ns(&rq->op, ns));
+    TRY(batch_open(&b, rq, ns, n, true));
+    if (b.writer.coll == NULL)
+        TRY(create_and_run_again(&b));
+    TRY(insert_all(&b, docs, args.ordered, &inserted));
+    bw_i32(&rq->reply, "n", (int32_t)inserted);
+    append_errors(&b);
+fail:
+    batch_close(&b);
+    return rc;
+}
+
+/* --- update ---------------------------------------------------------------------------------- */
+
+struct batch_args {
+    struct bv statements;
+    struct bv let;
+    bool ordered, bypass;
+};
+
+static const struct field update_fields[] = {
+    {"updates", F_ARRAY, offsetof(struct batch_args, statements), FIELD_REQUIRED},
+    {"ordered", F_BOOL, offsetof(struct batch_args, ordered), 0},
+    {"let", F_DOC, offsetof(struct batch_args, let), FIELD_NULL_OK},
+    {"bypassDocumentValidation", F_BOOL, offsetof(struct batch_args, bypass), FIELD_NULL_OK},
+    {"bypassEmptyTsReplacement", F_IGNORE, 0, 0},
+    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
+    {NULL, 0, 0, 0}};
+
+struct update_args {
+    struct update_stmt s;
+    struct bv collation;
+};
+
+static const struct field update_stmt_fields[] = {
+    {"q", F_DOC, offsetof(struct update_args, s.q), FIELD_REQUIRED},
+    {"u", F_DOC_ARRAY, offsetof(struct update_args, s.u), FIELD_REQUIRED},
+    {"c", F_DOC, offsetof(struct update_args, s.constants), 0},
+    {"arrayFilters", F_ARRAY, offsetof(struct update_args, s.array_filters), 0},
+    {"multi", F_BOOL, offsetof(struct update_args, s.multi), 0},
+    {"upsert", F_BOOL, offsetof(struct update_args, s.upsert), 0},
+    {"upsertSupplied", F_IGNORE, 0, 0},
+    {"hint", F_STR_DOC, offsetof(struct update_args, s.hint), 0},
+    {"collation", F_DOC, offsetof(struct update_args, collation), 0},
+    {NULL, 0, 0, 0}};
+
+static int parse_updates(struct request *rq, struct bv *docs, size_t n, struct let_vars *let,
+                         struct update_stmt **ret, bool *ret_upserts)
+{
+    struct op *op = &rq->op;
+    struct update_stmt *stmts = ARENA_ARRAY(&op->arena, struct update_stmt, n);
+
+    *ret_upserts = false;
+    for (size_t i = 0; i < n; i++) {
+        struct update_args a;
+
+        memset(&a, 0, sizeof(a));
+        TRY_RETURN(fields_parse(op, "update.updates", update_stmt_fields, docs[i], 0, &a));
+        TRY_RETURN(check_collation(op, a.collation));
+        TRY_RETURN(check_hint(op, a.s.hint, &a.s.hint));
+        if (a.s.multi && rq->txn_number >= 0)
+            return op_fail(op, ERR_INVALID_OPTIONS,
+                           "Cannot use (or request) retryable writes with multi=true");
+        a.s.vars = let->vars;
+        stmts[i] = a.s;
+        *ret_upserts = *ret_upserts || a.s.upsert;
+    }
+    *ret = stmts;
+    return 0;
+}
+
+struct update_totals {
+    int64_t n, modified;
+    struct bw upserted;
+    size_t nupserted;
+};
+
+static int update_all(struct batch *b, struct update_stmt *stmts, struct let_vars *let,
+                      bool ordered, struct update_totals *t)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        struct update_outcome out;
+        int rc;
+
+        stmts[i].stmt_id = b->stmt_ids[i];
+        rc = write_update(&b->writer, &stmts[i], let->ev, &out);
+        if (ends_command(rc))
+            return rc;
+        t->n += out.matched;
+        t->modified += out.modified;
+        if (rc != 0) {
+            add_error(b, i);
+            if (ordered)
+                return 0;
+            continue;
+        }
+        if (out.retried)
+            add_retried(b, i);
+        if (!bv_is_missing(out.upserted)) {
+            bw_doc_begin(&t->upserted, NULL);
+            bw_i32(&t->upserted, "index", (int32_t)i);
+            bw_fields(&t->upserted, out.upserted);
+            bw_end(&t->upserted);
+            t->nupserted++;
+        }
+    }
+    return 0;
+}
+
+int cmd_update(struct request *rq)
+{
+    struct batch_args args = {.ordered = true};
+    struct batch b = {0};
+    struct update_totals t = {0};
+    struct let_vars let;
+    struct update_stmt *stmts = NULL;
+    const char *ns, *coll;
+    struct bv *docs;
+    size_t n;
+    bool upserts;
+    int rc;
+
+    TRY_RETURN(request_ns(rq, &ns, &coll));
+    TRY_RETURN(fields_parse(&rq->op, "update", update_fields, rq->op.cmd, FIELDS_COMMAND, &args));
+    TRY_RETURN(doc_array(&rq->op, "update.updates", args.statements, &docs, &n));
+    TRY_RETURN(parse_let(&rq->op, args.let, &let));
+    TRY_RETURN(parse_updates(rq, docs, n, &let, &stmts, &upserts));
+    TRY_RETURN(check_user_ns(&rq->op, ns));
+    TRY(batch_open(&b, rq, ns, n, upserts));
+    bw_init_array(&t.upserted, &rq->op.arena);
+    TRY(update_all(&b, stmts, &let, args.ordered, &t));
+    bw_i32(&rq->reply, "n", (int32_t)t.n);
+    if (t.nupserted > 0)
+        bw_bv(&rq->reply, "upserted", bw_done(&t.upserted));
+    bw_i32(&rq->reply, "nModified", (int32_t)t.modified);
+    append_errors(&b);
+fail:
+    batch_close(&b);
+    return rc;
+}
+
+/* --- delete ---------------------------------------------------------------------------------- */
+
+static const struct field delete_fields[] = {
+    {"deletes", F_ARRAY, offsetof(struct batch_args, statements), FIELD_REQUIRED},
+    {"ordered", F_BOOL, offsetof(struct batch_args, ordered), 0},
+    {"let", F_DOC, offsetof(struct batch_args, let), FIELD_NULL_OK},
+    {"bypassDocumentValidation", F_BOOL, offsetof(struct batch_args, bypass), FIELD_NULL_OK},
+    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
+    {NULL, 0, 0, 0}};
+
+struct delete_args {
+    struct delete_stmt s;
+    struct bv collation;
+    int64_t limit;
+};
+
+static const struct field delete_stmt_fields[] = {
+    {"q", F_DOC, offsetof(struct delete_args, s.q), FIELD_REQUIRED},
+    {"limit", F_INT, offsetof(struct delete_args, limit), FIELD_REQUIRED},
+    {"hint", F_STR_DOC, offsetof(struct delete_args, s.hint), 0},
+    {"collation", F_DOC, offsetof(struct delete_args, collation), 0},
+    {NULL, 0, 0, 0}};
+
+static int parse_deletes(struct request *rq, struct bv *docs, size_t n, struct let_vars *let,
+                         struct delete_stmt **ret)
+{
+    struct op *op = &rq->op;
+    struct delete_stmt *stmts = ARENA_ARRAY(&op->arena, struct delete_stmt, n);
+
+    for (size_t i = 0; i < n; i++) {
+        struct delete_args a;
+
+        memset(&a, 0, sizeof(a));
+        TRY_RETURN(fields_parse(op, "delete.deletes", delete_stmt_fields, docs[i], 0, &a));
+        TRY_RETURN(check_collation(op, a.collation));
+        TRY_RETURN(check_hint(op, a.s.hint, &a.s.hint));
+        if (a.limit != 0 && a.limit != 1)
+            return op_fail(op, ERR_FAILED_TO_PARSE,
+                           "The limit field in delete objects must be 0 or 1. Got %lld",
+                           (long long)a.limit);
+        a.s.multi = a.limit == 0;
+        if (a.s.multi && rq->txn_number >= 0)
+            return op_fail(op, ERR_INVALID_OPTIONS,
+                           "Cannot use (or request) retryable writes with limit=0");
+        a.s.vars = let->vars;
+        stmts[i] = a.s;
+    }
+    *ret = stmts;
+    return 0;
+}
+
+int cmd_delete(struct request *rq)
+{
+    struct batch_args args = {.ordered = true};
+    struct batch b = {0};
+    struct let_vars let;
+    struct delete_stmt *stmts = NULL;
+    const char *ns, *coll;
+    struct bv *docs;
+    int64_t total = 0;
+    size_t n;
+    int rc;
+
+    TRY_RETURN(request_ns(rq, &ns, &coll));
+    TRY_RETURN(fields_parse(&rq->op, "delete", delete_fields, rq->op.cmd, FIELDS_COMMAND, &args));
+    TRY_RETURN(doc_array(&rq->op, "delete.deletes", args.statements, &docs, &n));
+    TRY_RETURN(parse_let(&rq->op, args.let, &let));
+    TRY_RETURN(parse_deletes(rq, docs, n, &let, &stmts));
+    TRY_RETURN(check_user_ns(&rq->op, ns));
+    TRY(batch_open(&b, rq, ns, n, false));
+    for (size_t i = 0; i < n; i++) {
+        int64_t removed;
+        bool retried;
+
+        stmts[i].stmt_id = b.stmt_ids[i];
+        rc = write_delete(&b.writer, &stmts[i], let.ev, &removed, &retried);
+        if (ends_command(rc))
+            goto fail;
+        total += removed;
+        if (retried)
+            add_retried(&b, i);
+        if (rc != 0) {
+            add_error(&b, i);
+            if (args.ordered)
+                break;
+        }
+    }
+    bw_i32(&rq->reply, "n", (int32_t)total);
+    append_errors(&b);
+    rc = 0;
+fail:
+    batch_close(&b);
+    return rc;
+}
+
+/* --- findAndModify --------------------------------------------------------------------------- */
+
+struct modify_args {
+    struct modify_stmt s;
+    struct bv collation, let;
+    bool bypass;
+};
+
+#define MODIFY_FIELD(name, kind, member, flags)                                                    \
+    {                                                                                              \
+        name, kind, offsetof(struct modify_args, member), flags                                    \
+    }
+
+static const struct field modify_fields[] = {
+    MODIFY_FIELD("query", F_DOC, s.update.q, FIELD_NULL_OK),
+    MODIFY_FIELD("fields", F_DOC, s.fields, FIELD_NULL_OK),
+    MODIFY_FIELD("sort", F_DOC, s.sort, FIELD_NULL_OK),
+    MODIFY_FIELD("hint", F_STR_DOC, s.update.hint, 0),
+    MODIFY_FIELD("collation", F_DOC, collation, 0),
+    MODIFY_FIELD("arrayFilters", F_ARRAY, s.update.array_filters, 0),
+    MODIFY_FIELD("remove", F_BOOL, s.remove, FIELD_NULL_OK),
+    MODIFY_FIELD("update", F_DOC_ARRAY, s.update.u, FIELD_NULL_OK),
+    MODIFY_FIELD("upsert", F_BOOL, s.update.upsert, FIELD_NULL_OK),
+    MODIFY_FIELD("new", F_BOOL, s.want_new, FIELD_NULL_OK),
+    MODIFY_FIELD("let", F_DOC, let, FIELD_NULL_OK),
+    MODIFY_FIELD("bypassDocumentValidation", F_BOOL, bypass, FIELD_NULL_OK),
+    {"bypassEmptyTsReplacement", F_IGNORE, 0, 0},
+    {"runtimeConstants", F_IGNORE, 0, 0},
+    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
+    {NULL, 0, 0, 0}};
+
+static int check_modify(struct op *op, struct modify_args *a)
+{
+    bool update = !bv_is_missing(a->s.update.u);
+
+    if (bv_is_missing(a->s.update.q))
+        a->s.update.q = bv_empty_doc;
+    if (!a->s.remove && !update)
+        return op_fail(op, ERR_FAILED_TO_PARSE,
+                       "Either an update or remove=true must be specified");
+    if (a->s.remove && update)
+        return op_fail(op, ERR_FAILED_TO_PARSE, "Cannot specify both an update and remove=true");
+    if (a->s.remove && a->s.update.upsert)
+        return op_fail(op, ERR_FAILED_TO_PARSE, "Cannot specify both upsert=true and remove=true");
+    if (a->s.remove && a->s.want_new)
+        return op_fail(op, ERR_FAILED_TO_PARSE,
+                       "Cannot specify both new=true and remove=true; 'remove' always returns the "
+                       "deleted document");
+    if (a->s.remove && !bv_is_missing(a->s.update.array_filters))
+        return op_fail(op, ERR_FAILED_TO_PARSE, "Cannot specify arrayFilters and remove=true");
+    TRY_RETURN(check_collation(op, a->collation));
+    return check_hint(op, a->s.update.hint, &a->s.update.hint);
+}
+
+static void append_modify(struct request *rq, const struct modify_args *a,
+                          const struct modify_outcome *out)
+{
+    struct bw *w = &rq->reply;
+
+    bw_doc_begin(w, "lastErrorObject");
+    bw_i32(w, "n", (int32_t)out->n);
+    if (!a->s.remove)
+        bw_bool(w, "updatedExisting", out->updated_existing);
+    if (!bv_is_missing(out->upserted))
+        bw_bv(w, "upserted", bv_get(out->upserted, "_id"));
+    bw_end(w);
+    bw_bv(w, "value", bv_is_missing(out->value) ? bv_null : out->value);
+    if (out->retried)
+        bw_i32(w, "retriedStmtId", a->s.update.stmt_id);
+}
+
+int cmd_findAndModify(struct request *rq)
+{
+    struct modify_args args;
+    struct modify_outcome out;
+    struct batch b = {0};
+    struct let_vars let;
+    const char *ns, *coll;
+    int rc;
+
+    memset(&args, 0, sizeof(args));
+    TRY_RETURN(request_ns(rq, &ns, &coll));
+    TRY_RETURN(
+        fields_parse(&rq->op, "findAndModify", modify_fields, rq->op.cmd, FIELDS_COMMAND, &args));
+    TRY_RETURN(check_modify(&rq->op, &args));
+    TRY_RETURN(parse_let(&rq->op, args.let, &let));
+    args.s.update.vars = let.vars;
+    TRY_RETURN(check_user_ns(&rq->op, ns));
+    TRY(batch_open(&b, rq, ns, 1, args.s.update.upsert));
+    args.s.update.stmt_id = b.stmt_ids[0];
+    TRY(write_modify(&b.writer, &args.s, let.ev, &out));
+    append_modify(rq, &args, &out);
+fail:
+    batch_close(&b);
+    return rc;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "server/source_rows.h"
+
+#include "base/clock.h"
+#include "query/source.h"
+#include "server/server.h"
+
+struct rows {
+    struct request *rq;
+    struct bv spec;
+    struct bv *docs;
+    size_t n;
+};
+
+static int no_rows(struct rows *r)
+{
+    r->docs = NULL;
+    r->n = 0;
+    return 0;
+}
+
+/* {$documents: [...]}: an expression that gives an array of objects. */
+static int documents(struct rows *r)
+{
+    struct op *op = &r->rq->op;
+    struct expr_vars vars = {.n = 0};
+    struct eval ev;
+    struct expr *e;
+    struct bv list;
+    struct biter it;
+    struct belem elem;
+
+    eval_init(&ev, op, &op->arena);
+    TRY_RETURN(expr_parse(op, &op->arena, r->spec, &vars, &e));
+    TRY_RETURN(expr_eval(e, &ev, &list));
+    if (list.type != BV_ARRAY)
+        return op_fail(op, 5858203, "an array is expected for $documents");
+    r->docs = ARENA_ARRAY(&op->arena, struct bv, bv_count(list) + 1);
+    it = biter(list);
+    while (biter_next(&it, &elem)) {
+        if (elem.v.type != BV_DOC)
+            return op_fail(op, 40228, "$documents expects an array of objects, found %s",
+                           bv_type_name(elem.v.type));
+        r->docs[r->n++] = elem.v;
+    }
+    return 0;
+}
+
+/* One row an index. How often each was used is not counted yet: accesses are since the start. */
+static int index_stats(struct rows *r)
+{
+    struct op *op = &r->rq->op;
+    const char *coll = bv_str(bv_first(op->cmd, NULL), NULL);
+    struct coll *k =
+        catalog_get(op->database->catalog, arena_printf(&op->arena, "%s.%s", op->db, coll));
+
+    if (k == NULL)
+        return no_rows(r);
+    r->docs = ARENA_ARRAY(&op->arena, struct bv, k->nindexes);
+    for (uint32_t i = 0; i < k->nindexes; i++) {
+        struct bw w;
+
+        bw_init(&w, &op->arena);
+        bw_str(&w, "name", k->indexes[i].name);
+        bw_bv(&w, "key", k->indexes[i].key);
+        bw_str(&w, "host", r->rq->server->host);
+        bw_doc_begin(&w, "accesses");
+        bw_i64(&w, "ops", 0);
+        bw_date(&w, "since", r->rq->server->start_wall_ms);
+        bw_end(&w);
+        bw_bv(&w, "spec", k->indexes[i].spec);
+        r->docs[r->n++] = bw_done(&w);
+    }
+    coll_unref(k);
+    return 0;
+}
+
+enum { ON_COLLECTION = 1, ON_DATABASE = 2, ON_ADMIN = 4 };
+
+/* Sorted by name. */
+static const struct {
+    const char *name;
+    unsigned where;
+    int (*rows)(struct rows *r);
+} stages[] = {
+    {"$documents", ON_DATABASE, documents},       {"$indexStats", ON_COLLECTION, index_stats},
+    {"$listLocalSessions", ON_DATABASE, no_rows}, {"$listSessions", ON_COLLECTION, no_rows},
+    {"$planCacheStats", ON_COLLECTION, no_rows},
+};
+
+static int check_place(struct op *op, const char *stage, unsigned where, bool collection)
+{
+    if (collection && (where & ON_COLLECTION) == 0)
+        return op_fail(op, ERR_INVALID_NAMESPACE,
+                       "%s must be run against a database with {aggregate: 1}", stage);
+    if (!collection && where == ON_COLLECTION)
+        return op_fail(op, ERR_INVALID_NAMESPACE,
+                       "{aggregate: 1} is not valid for '%s'; a collection is required.", stage);
+    if ((where & ON_ADMIN) != 0 && strcmp(op->db, "admin") != 0)
+        return op_fail(op, ERR_INVALID_NAMESPACE,
+                       "%s must be run against the 'admin' database with {aggregate: 1}", stage);
+    return 0;
+}
+
+int source_rows_for(struct op *op, void *arg, const char *stage, struct bv spec, struct bv **ret,
+                    size_t *ret_n)
+{
+    struct rows r = {.rq = arg, .spec = spec};
+
+    for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
+        if (strcmp(stages[i].name, stage) != 0)
+            continue;
+        TRY_RETURN(
+            check_place(op, stage, stages[i].where, bv_first(op->cmd, NULL).type == BV_STRING));
+        TRY_RETURN(stages[i].rows(&r));
+        *ret = r.docs;
+        *ret_n = r.n;
+        return 0;
+    }
+    return INT_NOT_MINE;
+}
