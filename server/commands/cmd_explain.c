@@ -176,7 +176,7 @@ int cmd_explain(struct request *rq)
     struct explain_args args = {.verbosity = NULL};
     struct op *op = &rq->op;
     struct bv inner = bv_first(op->cmd, NULL);
-    enum verbosity verbosity;
+    enum verbosity verbosity = QUERY_PLANNER;
     struct qcursor *c = NULL;
     bool stages = false;
     int rc;
