@@ -125,10 +125,10 @@ UNUSED static int parked_wakes(struct parked *p)
     return n;
 }
 
-/* Waits until it is woken, then unparks. False: not within ten seconds. */
-UNUSED static bool parked_wait(struct parked *p)
+/* Waits until it is woken, then unparks. False: not within that time. */
+UNUSED static bool parked_wait_ms(struct parked *p, int64_t ms)
 {
-    int64_t deadline_us = clock_mono_us() + 10 * 1000000;
+    int64_t deadline_us = clock_mono_us() + ms * 1000;
     bool woken;
 
     mutex_lock(&p->mx);
@@ -139,6 +139,11 @@ UNUSED static bool parked_wait(struct parked *p)
     mutex_unlock(&p->mx);
     parked_unpark(p);
     return woken;
+}
+
+UNUSED static bool parked_wait(struct parked *p)
+{
+    return parked_wait_ms(p, 10000);
 }
 
 UNUSED static void parked_fini(struct parked *p)
