@@ -3,9 +3,10 @@
  * Retention, and the keeper thread.
  *
  * The keeper stores sealed segments, removes whole segments from the oldest end while a limit is
- * exceeded, and writes the periodic noop. {pruneOplog} removes to the entry: whole segments while
- * all their entries must go, then entry by entry in the next one. The newest entry always stays,
- * and so does everything that is not durable yet.
+ * exceeded, and writes the periodic noop. Segments are small against the limits, so it removes a
+ * tenth too much at most; one that was made under wider limits it cuts to the entry. {pruneOplog}
+ * always removes to the entry: whole segments while all their entries must go, then entry by entry
+ * in the next one. The newest entry always stays.
  *
  * A removal publishes the new oldest entry first (readers look at that after they have read), then
  * truncates oplog and images, removes the segments' rows and records how far it went, in one
@@ -59,14 +60,19 @@ static int64_t age_ms(const struct limits *l)
     return share((int64_t)(l->seconds * 1000) + 1, INT64_MAX);
 }
 
+static struct segment_bounds bounds_for(const struct limits *l)
+{
+    return (struct segment_bounds){
+        .count = share(l->max_entries, SEGMENT_ENTRIES_MAX),
+        .bytes = share(l->size_bytes, SEGMENT_BYTES_MAX),
+        .age_ms = l->seconds > 0 ? age_ms(l) : 0,
+    };
+}
+
 void retention_bounds(struct oplog *o)
 {
-    struct limits l = get_limits(o);
-    struct segment_bounds b = {
-        .count = share(l.max_entries, SEGMENT_ENTRIES_MAX),
-        .bytes = share(l.size_bytes, SEGMENT_BYTES_MAX),
-        .age_ms = l.seconds > 0 ? age_ms(&l) : 0,
-    };
+    const struct limits l = get_limits(o);
+    const struct segment_bounds b = bounds_for(&l);
 
     segments_set_bounds(&o->segments, &b);
 }
@@ -104,9 +110,10 @@ struct walk {
     int64_t count, bytes;
     uint64_t last;  /* entries above it stay */
     size_t segment; /* the one that the walk has come to */
+    bool exact;     /* which is to be cut to the entry */
 };
 
-static void walk_begin(struct oplog *o, struct walk *w, int64_t now_ms, uint64_t durable)
+static void walk_begin(struct oplog *o, struct walk *w, int64_t now_ms)
 {
     uint64_t newest;
     int64_t n;
@@ -117,8 +124,6 @@ static void walk_begin(struct oplog *o, struct walk *w, int64_t now_ms, uint64_t
     w->l = get_limits(o);
     w->oldest_ms = w->l.seconds > 0 ? now_ms - (int64_t)(w->l.seconds * 1000) : INT64_MIN;
     w->last = newest == 0 ? 0 : newest - 1;
-    if (w->last > durable)
-        w->last = durable;
     segments_totals(&o->segments, &w->count, &w->bytes, &n);
 }
 
@@ -145,17 +150,26 @@ static void walk_over(struct walk *w, struct cut *c, uint64_t last, int64_t n, i
     c->removed += n;
 }
 
-/* Whole segments. `exact`: only those of which every entry must go. */
+/* Larger than the limits now want segments to be: it was made under other limits. */
+static bool coarse(const struct segment_bounds *b, const struct segment *g)
+{
+    return g->count > b->count || (g->bytes > b->bytes && g->count > 1);
+}
+
+/* Whole segments: those of which every entry must go; unless `exact`, the one that the limit falls
+ * into as well, when it is a small one. */
 static void walk_segments(struct oplog *o, struct walk *w, bool exact, struct cut *c)
 {
+    const struct segment_bounds b = bounds_for(&w->l);
     struct segment g;
 
     while (segments_get(&o->segments, w->segment, &g) && g.last <= w->last &&
-           (exact ? exceeded_by_all(w, &g) : exceeded(w, g.wall_ms))) {
+           (exact || coarse(&b, &g) ? exceeded_by_all(w, &g) : exceeded(w, g.wall_ms))) {
         walk_over(w, c, g.last, g.count, g.bytes);
         w->segment++;
     }
     c->next = segments_get(&o->segments, w->segment, &g) ? g.first : 0;
+    w->exact = c->next != 0 && (exact || coarse(&b, &g));
 }
 
 /* The walk has come to `optime`: behind the end of its segment the count of a part begins anew. */
@@ -178,7 +192,7 @@ static int walk_entries(struct oplog *o, struct op *op, struct walk *w, struct c
     bool found;
     int rc;
 
-    if (c->next == 0)
+    if (!w->exact)
         return 0;
     TRY_RETURN(stx_begin(o->engine, op, &t));
     TRY(tcursor_open(t, TABLE_OPLOG, TABLE_OPTIMES, &cursor));
@@ -227,12 +241,14 @@ fail:
     return rc;
 }
 
-/* Under work_mx. */
+/* Under work_mx. What goes must be durable: else a crash could leave later entries without it. */
 static int apply_cut(struct oplog *o, struct op *op, const struct cut *c)
 {
     mutex_assert_held(&o->keeper.work_mx);
     if (c->upto == 0)
         return 0;
+    if (!o->memory)
+        flusher_wait(o, c->upto);
     atomic_store(&o->pruned, c->upto);
     atomic_store(&o->oldest, c->next);
     FAULT(TRUNCATE_BEFORE);
@@ -243,41 +259,28 @@ static int apply_cut(struct oplog *o, struct op *op, const struct cut *c)
     return 0;
 }
 
-static int remove_segments(struct oplog *o, struct op *op)
+/* `exact`: to the entry, and *ret_removed is how many. */
+static int apply_limits(struct oplog *o, struct op *op, int64_t now_ms, bool exact,
+                        int64_t *ret_removed)
 {
     struct cut c = {0};
     struct walk w;
     int rc;
 
     mutex_lock(&o->keeper.work_mx);
-    rc = segments_store(&o->segments, o->engine, op);
-    if (rc == 0) {
-        walk_begin(o, &w, clock_wall_ms(), oplog_durable(o));
-        walk_segments(o, &w, false, &c);
-        rc = apply_cut(o, op, &c);
-    }
-    mutex_unlock(&o->keeper.work_mx);
-    return rc;
-}
-
-int oplog_prune(struct oplog *o, struct op *op, int64_t now_ms, int64_t *ret_removed)
-{
-    uint64_t visible = oplog_visible(o);
-    struct cut c = {0};
-    struct walk w;
-    int rc;
-
-    if (!o->memory)
-        flusher_wait(o, visible);
-    mutex_lock(&o->keeper.work_mx);
-    walk_begin(o, &w, now_ms, visible);
-    walk_segments(o, &w, true, &c);
+    walk_begin(o, &w, now_ms);
+    walk_segments(o, &w, exact, &c);
     TRY(walk_entries(o, op, &w, &c));
     TRY(apply_cut(o, op, &c));
     *ret_removed = c.removed;
 fail:
     mutex_unlock(&o->keeper.work_mx);
     return rc;
+}
+
+int oplog_prune(struct oplog *o, struct op *op, int64_t now_ms, int64_t *ret_removed)
+{
+    return apply_limits(o, op, now_ms, true, ret_removed);
 }
 
 /* --- the keeper ---------------------------------------------------------------------------- */
@@ -326,11 +329,23 @@ static int periodic_noop(struct oplog *o, struct op *op, uint64_t *last)
     return rc;
 }
 
+static int store_segments(struct oplog *o, struct op *op)
+{
+    int rc;
+
+    oplog_pump(o);
+    mutex_lock(&o->keeper.work_mx);
+    (void)segments_seal_old(&o->segments, clock_wall_ms());
+    rc = segments_store(&o->segments, o->engine, op);
+    mutex_unlock(&o->keeper.work_mx);
+    return rc;
+}
+
 static void keep(struct oplog *o, struct op *op)
 {
-    oplog_pump(o);
-    (void)segments_seal_old(&o->segments, clock_wall_ms());
-    if (remove_segments(o, op) != 0)
+    int64_t removed;
+
+    if (store_segments(o, op) != 0 || apply_limits(o, op, clock_wall_ms(), false, &removed) != 0)
         log_event(LOG_ERROR, "oplog", "retention failed, and will be tried again",
                   {"error", LOG_STR(op->err.text)}, );
     arena_reset(&op->arena);
