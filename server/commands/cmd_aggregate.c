@@ -78,7 +78,7 @@ int aggregate_command_parse(struct request *rq, struct bv cmd, bool explaining,
                             bv_is_missing(ret->cursor) ? bv_empty_doc : ret->cursor, 0, &cursor));
     ret->batch_size = cursor.batch_size;
     TRY_RETURN(check_collation(op, ret->collation));
-    TRY_RETURN(parse_let(op, ret->let, &let));
+    TRY_RETURN(command_let(op, ret->let, &let));
     ret->spec.db = op->db;
     ret->spec.pipeline = ret->pipeline;
     ret->spec.allow_disk_use = ret->allow_disk_use;

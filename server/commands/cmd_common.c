@@ -26,7 +26,7 @@ int check_hint(struct op *op, struct bv hint, struct bv *ret)
     return 0;
 }
 
-int parse_let(struct op *op, struct bv let, struct let_vars *ret)
+int command_let(struct op *op, struct bv let, struct let_vars *ret)
 {
     ret->vars = NULL;
     ret->ev = NULL;

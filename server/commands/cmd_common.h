@@ -17,7 +17,7 @@ struct let_vars {
     struct expr_vars *vars; /* NULL: none given */
     struct eval *ev;
 };
-int parse_let(struct op *op, struct bv let, struct let_vars *ret) MUST_CHECK;
+int command_let(struct op *op, struct bv let, struct let_vars *ret) MUST_CHECK;
 
 /* Answers NamespaceExists-like checks on names a user may not create or write. */
 int check_user_ns(struct op *op, const char *ns) MUST_CHECK;

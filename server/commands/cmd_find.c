@@ -45,7 +45,7 @@ int find_command_parse(struct op *op, struct bv cmd, const char *ns, struct find
     TRY_RETURN(check_hint(op, ret->spec.hint, &ret->spec.hint));
     if (ret->return_key)
         return op_fail(op, ERR_NOT_IMPLEMENTED, "'find.returnKey' is not supported yet");
-    TRY_RETURN(parse_let(op, ret->let, &let));
+    TRY_RETURN(command_let(op, ret->let, &let));
     ret->spec.vars = let.vars;
     ret->spec.let = let.ev;
     ret->spec.ns = ns;

@@ -346,7 +346,7 @@ int cmd_update(struct request *rq)
     TRY_RETURN(request_ns(rq, &ns, &coll));
     TRY_RETURN(fields_parse(&rq->op, "update", update_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     TRY_RETURN(doc_array(&rq->op, "update.updates", args.statements, &docs, &n));
-    TRY_RETURN(parse_let(&rq->op, args.let, &let));
+    TRY_RETURN(command_let(&rq->op, args.let, &let));
     TRY_RETURN(parse_updates(rq, docs, n, &let, &stmts, &upserts));
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, n, upserts));
@@ -429,7 +429,7 @@ int cmd_delete(struct request *rq)
     TRY_RETURN(request_ns(rq, &ns, &coll));
     TRY_RETURN(fields_parse(&rq->op, "delete", delete_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     TRY_RETURN(doc_array(&rq->op, "delete.deletes", args.statements, &docs, &n));
-    TRY_RETURN(parse_let(&rq->op, args.let, &let));
+    TRY_RETURN(command_let(&rq->op, args.let, &let));
     TRY_RETURN(parse_deletes(rq, docs, n, &let, &stmts));
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, n, false));
@@ -544,7 +544,7 @@ int cmd_findAndModify(struct request *rq)
     TRY_RETURN(
         fields_parse(&rq->op, "findAndModify", modify_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     TRY_RETURN(check_modify(&rq->op, &args));
-    TRY_RETURN(parse_let(&rq->op, args.let, &let));
+    TRY_RETURN(command_let(&rq->op, args.let, &let));
     args.s.update.vars = let.vars;
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, 1, args.s.update.upsert));
