@@ -471,6 +471,20 @@ static int cmp_regex(struct bv a, struct bv b)
     return c != 0 ? c : strcmp(pa + strlen(pa) + 1, pb + strlen(pb) + 1);
 }
 
+/* int32 length, the code as a string, the scope as a document */
+static int cmp_code_scope(struct bv a, struct bv b)
+{
+    struct bv code_a = {a.p + 4, 0, BV_CODE}, code_b = {b.p + 4, 0, BV_CODE};
+    int c = cmp_strings(code_a, code_b);
+    uint32_t na, nb;
+
+    if (c != 0)
+        return c;
+    (void)bv_str(code_a, &na);
+    (void)bv_str(code_b, &nb);
+    return cmp_containers(bv_doc(a.p + 8 + na + 1), bv_doc(b.p + 8 + nb + 1), true);
+}
+
 int bv_cmp(struct bv a, struct bv b)
 {
     int c = bv_type_class(a.type) - bv_type_class(b.type);
@@ -504,8 +518,9 @@ int bv_cmp(struct bv a, struct bv b)
     case BV_REGEX:
         return cmp_regex(a, b);
     case BV_DBPOINTER:
+        return a.len != b.len ? (a.len < b.len ? -1 : 1) : memcmp(a.p, b.p, a.len);
     case BV_CODE_SCOPE:
-        return cmp_bytes(a.p, a.len, b.p, b.len);
+        return cmp_code_scope(a, b);
     default:
         return 0;
     }
@@ -539,6 +554,13 @@ static uint64_t hash_into(uint64_t h, struct bv v)
         if (d == 0 || isnan(d))
             d = isnan(d) ? 1.5 : 0;
         return hash_bytes(h, &d, sizeof(d));
+    }
+    if (v.type == BV_CODE_SCOPE) { /* by the code alone: equal scopes may differ in bytes */
+        struct bv code = {v.p + 4, 0, BV_CODE};
+        uint32_t n;
+        const char *s = bv_str(code, &n);
+
+        return hash_bytes(h, s, n);
     }
     if (!bv_is_container(v))
         return hash_bytes(h, v.p, v.len);

@@ -408,6 +408,12 @@ static void add_others(void)
     add(raw(BV_REGEX, "ab\0", 4));
     add(raw(BV_DBPOINTER, "\4\0\0\0a.b\0abcdefghijkl", 20));
     add(raw(BV_DBPOINTER, "\5\0\0\0a.bb\0abcdefghijkl", 21));
+    uint8_t pointer[400] = {300 % 256, 300 / 256};
+
+    memset(pointer + 4, 'a', 299);
+    add(raw(BV_DBPOINTER, pointer, 4 + 300 + 12));
+    /* scope {} behind "x" and "xy", scope {a: 1} behind "x": the code counts before the length */
+    add(raw(BV_CODE_SCOPE, "\x10\0\0\0\3\0\0\0xy\0\5\0\0\0\0", 16));
     add(raw(BV_CODE_SCOPE, "\x0f\0\0\0\2\0\0\0x\0\5\0\0\0\0", 15));
     add(raw(BV_CODE_SCOPE,
             "\x16\0\0\0\2\0\0\0x\0\x0c\0\0\0\x10"
