@@ -59,6 +59,7 @@ int catalog_put_row(struct stx *t, struct coll *k)
     if (bv_is_missing(row))
         return op_fail(stx_op(t), ERR_BSON_TOO_LARGE, "the catalog entry of %s is too large",
                        k->ns);
+    TRY_RETURN(disk_watch_check(k->catalog->engine->disk, &stx_op(t)->err, false));
     bw_init(&w, a);
     bw_i64(&w, "nextIdent", atomic_load(&k->catalog->next_ident));
     TRY_RETURN(put_doc(t, CATALOG_IDENT, META_KEY, bw_done(&w)));

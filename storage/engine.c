@@ -111,6 +111,8 @@ int engine_open(const struct engine_options *o, struct error *err, struct engine
     e->dir.fd = e->dir.lock_fd = -1;
     if (o->path != NULL)
         TRY(directory_open(o->path, err, &e->dir));
+    if (o->path != NULL)
+        TRY(disk_watch_check_open(e->dir.fd, o->path, err));
     e->unclean = e->dir.unclean;
     make_config(o, config, sizeof(config));
     is_short = wt_startup_is_short();
@@ -119,6 +121,8 @@ int engine_open(const struct engine_options *o, struct error *err, struct engine
         rc = open_failed(e, rc, o->path == NULL ? "memory" : o->path, err);
         goto fail;
     }
+    if (o->path != NULL)
+        e->disk = disk_watch_start(e, e->dir.fd, o->disk_reserve_bytes);
     log_event(LOG_DEBUG, "storage", "opened", {"us", LOG_NUM(clock_mono_us() - started_us)},
               {"shortStart", LOG_NUM(is_short)}, {"unclean", LOG_NUM(e->unclean)}, );
     *ret = e;
@@ -144,8 +148,10 @@ int engine_close(struct engine *e, struct error *err)
 #else
     const char *config = "leak_memory=true";
 #endif
-    int rc = e->wt->close(e->wt, config);
+    int rc;
 
+    disk_watch_stop(e->disk);
+    rc = e->wt->close(e->wt, config);
     if (rc != 0)
         rc = wt_error(err, rc, "cannot close the storage engine");
     session_pool_fini(&e->pool);
@@ -183,6 +189,7 @@ int engine_sync_log(struct engine *e, struct error *err)
     TRY_RETURN(session_lease(e, err, &s));
     rc = s->wt->log_flush(s->wt, "sync=on");
     session_return(e, s);
+    disk_watch_look(e->disk);
     return rc == 0 ? 0 : wt_error(err, rc, "cannot sync the log");
 }
 

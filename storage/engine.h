@@ -18,9 +18,10 @@
 struct engine;
 
 struct engine_options {
-    const char *path;     /* directory, made when missing; NULL: in memory */
-    uint64_t cache_bytes; /* 0: choose from the machine's memory */
-    bool small_log;       /* 2 MB log files: quick reopening for tests */
+    const char *path;            /* directory, made when missing; NULL: in memory */
+    uint64_t cache_bytes;        /* 0: choose from the machine's memory */
+    bool small_log;              /* 2 MB log files: quick reopening for tests */
+    uint64_t disk_reserve_bytes; /* writes get 14031 when less is free; 0: default */
 };
 
 int engine_open(const struct engine_options *o, struct error *err, struct engine **ret) MUST_CHECK;

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "storage/directory.h"
+#include "storage/disk_watch.h"
 #include "storage/table.h"
 
 /* Each open session makes every snapshot dearer, and WiredTiger's array of them has a fixed size
@@ -49,6 +50,7 @@ struct engine {
     WT_CONNECTION *wt;
     struct directory dir;
     bool in_memory, unclean;
+    struct disk_watch *disk; /* NULL: in memory */
     struct session_pool pool;
     struct mutex error_mx;
     char last_error[256]; /* WiredTiger's newest message, for texts of failed opens */

@@ -289,6 +289,7 @@ int index_keys_in(struct op *op, struct arena *a, const struct index *ix, struct
     struct expansion x = {.op = op, .arena = a, .ix = ix, .set = ret};
     struct spot spots[INDEX_PATHS_MAX];
 
+    ASSERT(ix->nfields > 0);
     memset(ret, 0, sizeof(*ret));
     for (uint32_t i = 0; i < ix->nfields; i++)
         spots[i] = (struct spot){.path = ix->fields[i].path};

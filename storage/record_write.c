@@ -248,11 +248,18 @@ static int write_record(struct change *c, struct bv doc)
     return rc;
 }
 
+/* Refuses a write while there is space to keep what was written. */
+static int check_disk(struct stx *t, bool grows)
+{
+    return disk_watch_check(stx_engine(t)->disk, &stx_op(t)->err, grows);
+}
+
 int record_insert(struct stx *t, struct coll *k, struct bv doc, int64_t *ret_rid)
 {
     int64_t rid = atomic_fetch_add(&k->counters->next_rid, 1);
     struct change c;
 
+    TRY_RETURN(check_disk(t, true));
     TRY_RETURN(prepare(t, k, rid, BV_NONE, doc, &c));
     TRY_RETURN(insert_unique(&c));
     TRY_RETURN(write_record(&c, doc));
@@ -265,6 +272,7 @@ int record_update(struct stx *t, struct coll *k, int64_t rid, struct bv old_doc,
 {
     struct change c;
 
+    TRY_RETURN(check_disk(t, new_doc.len > old_doc.len));
     TRY_RETURN(prepare(t, k, rid, old_doc, new_doc, &c));
     TRY_RETURN(insert_unique(&c));
     TRY_RETURN(write_record(&c, new_doc));
@@ -278,6 +286,7 @@ int record_delete(struct stx *t, struct coll *k, int64_t rid, struct bv old_doc)
     bool found;
     int rc;
 
+    TRY_RETURN(check_disk(t, false));
     TRY_RETURN(prepare(t, k, rid, old_doc, BV_NONE, &c));
     TRY_RETURN(tcursor_open(t, k->ident, TABLE_RECORDS, &cursor));
     rc = tcursor_remove_num(cursor, (uint64_t)rid, &found);

@@ -3,6 +3,7 @@
 #include "tests/unit/storage_util.h"
 
 #include <signal.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/fault.h"
@@ -382,6 +383,61 @@ static void every_write_fails_once(void **state)
     assert_valid();
 }
 
+/* --- a full disk --------------------------------------------------------------------------- */
+
+static void reopen_with_reserve(uint64_t bytes)
+{
+    struct engine_options o = {.path = dir, .small_log = true, .disk_reserve_bytes = bytes};
+    struct error err;
+
+    close_all();
+    OK(engine_open(&o, &err, &e));
+    OK(catalog_open(e, &err, &c));
+    k = catalog_get(c, "d.c");
+}
+
+static int delete_one(int64_t rid)
+{
+    struct bv doc;
+    struct stx *t;
+    int rc;
+
+    OK(stx_begin(e, &op, &t));
+    OK(record_get(t, k, rid, &op.arena, &doc));
+    rc = record_delete(t, k, rid, doc);
+    if (rc == 0)
+        return stx_commit(t);
+    stx_rollback(t);
+    return rc;
+}
+
+/* Growth is refused first, deletion later; reading and reopening always work. */
+static void nearly_full_disk(void **state)
+{
+    struct statvfs s;
+    struct stx *t;
+    int64_t rid;
+
+    (void)state;
+    insert("{'_id': 1, 'a': 1}");
+    insert("{'_id': 2, 'a': 2}");
+    assert_int_equal(statvfs(dir, &s), 0);
+    reopen_with_reserve((uint64_t)s.f_bavail * s.f_frsize / 2 * 3);
+    OK(stx_begin(e, &op, &t));
+    assert_int_equal(record_insert(t, k, json(&op.arena, "{'_id': 3}"), &rid),
+                     ERR_OUT_OF_DISK_SPACE);
+    assert_int_equal(update_in(t, 1, "{'_id': 1, 'a': 1, 'b': 1}"), ERR_OUT_OF_DISK_SPACE);
+    OK(update_in(t, 1, "{'_id': 1, 'a': 9}"));
+    OK(stx_commit(t));
+    OK(delete_one(2));
+    reopen_with_reserve(UINT64_MAX / 4);
+    assert_int_equal(delete_one(1), ERR_OUT_OF_DISK_SPACE);
+    assert_string_equal(scan("a_1", false), "1 ");
+    reopen_with_reserve(0);
+    OK(delete_one(1));
+    assert_valid();
+}
+
 /* --- index cursors ------------------------------------------------------------------------- */
 
 /* a bound of the given value of a in a_1 */
@@ -689,6 +745,7 @@ int main(void)
         TEST(deletes),
         TEST(same_id_in_two_transactions),
         TEST(every_write_fails_once),
+        TEST(nearly_full_disk),
         TEST(index_bounds),
         TEST(builds),
         TEST(build_of_unique_meets_duplicate),

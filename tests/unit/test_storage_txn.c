@@ -2,10 +2,12 @@
 /* Transactions and cursors: isolation, conflicts, seeks in all modes, writes, what a kill keeps. */
 #include "tests/unit/storage_util.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "base/fault.h"
+#include "storage/engine_internal.h"
 
 static char *dir;
 static struct engine *e;
@@ -437,6 +439,39 @@ static void synced_survives_a_kill(void **state)
     commit(t, c);
 }
 
+/* WiredTiger said that it cannot go on. */
+static void panic_ends_the_process(void **state)
+{
+    int status;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        struct error err;
+
+        freopen("/dev/null", "w", stderr);
+        (void)wt_error(&err, WT_PANIC, "write");
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_FAILURE);
+}
+
+static void results_are_translated(void **state)
+{
+    struct error err;
+
+    (void)state;
+    assert_int_equal(wt_error(&err, WT_ROLLBACK, "w"), ERR_WRITE_CONFLICT);
+    assert_int_equal(wt_error(&err, WT_DUPLICATE_KEY, "w"), ERR_DUPLICATE_KEY);
+    assert_int_equal(wt_error(&err, WT_CACHE_FULL, "w"), ERR_TEMPORARILY_UNAVAILABLE);
+    assert_int_equal(wt_error(&err, ENOSPC, "w"), ERR_OUT_OF_DISK_SPACE);
+    assert_int_equal(wt_error(&err, EBUSY, "w"), ERR_OBJECT_IS_BUSY);
+    assert_int_equal(wt_error(&err, EIO, "cannot write"), ERR_INTERNAL);
+    assert_string_equal(err.text, "cannot write: Input/output error");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -455,6 +490,8 @@ int main(void)
         TEST(fault_point),
         TEST(pool_has_a_limit),
         TEST(synced_survives_a_kill),
+        TEST(panic_ends_the_process),
+        TEST(results_are_translated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
