@@ -88,7 +88,6 @@ struct update {
     bool may_deepen;           /* the new document may be nested too deeply */
     struct pipeline *pipeline; /* UPDATE_PIPELINE */
     struct expr_vars *vars;    /* with the constants */
-    bool multi;
 };
 
 struct update_parser {
