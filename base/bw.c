@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/bw.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static bool reserve(struct bw *w, size_t n)
@@ -30,15 +29,35 @@ static bool reserve(struct bw *w, size_t n)
     return true;
 }
 
+static struct bw_level *level(struct bw *w, uint32_t depth)
+{
+    return depth < BW_DEPTH_NEAR ? &w->near[depth] : &w->far[depth - BW_DEPTH_NEAR];
+}
+
+static struct bw_level *top(struct bw *w)
+{
+    return level(w, w->depth - 1);
+}
+
+/* Makes sure that there is room for one more open document. */
+static bool reserve_level(struct bw *w)
+{
+    size_t n = (BW_DEPTH - BW_DEPTH_NEAR) * sizeof(struct bw_level);
+
+    if (w->depth < BW_DEPTH_NEAR || w->far != NULL)
+        return w->depth < BW_DEPTH;
+    w->far = w->arena != NULL ? arena_alloc(w->arena, n) : malloc(n);
+    return w->far != NULL;
+}
+
 static void open_level(struct bw *w, bool array)
 {
-    if (w->depth == BW_DEPTH || !reserve(w, 4)) {
+    if (!reserve_level(w) || !reserve(w, 4)) {
         w->failed = true;
         return;
     }
-    w->start[w->depth] = w->len;
-    w->index[w->depth] = array ? 0 : UINT32_MAX;
     w->depth++;
+    *top(w) = (struct bw_level){w->len, array ? 0 : UINT32_MAX};
     w->len += 4;
 }
 
@@ -50,6 +69,7 @@ static void start(struct bw *w, struct arena *arena, bool array)
     w->arena = arena;
     w->depth = 0;
     w->failed = false;
+    w->far = NULL;
     open_level(w, array);
 }
 
@@ -65,9 +85,12 @@ void bw_init_array(struct bw *w, struct arena *arena)
 
 void bw_fini(struct bw *w)
 {
-    if (w->arena == NULL)
+    if (w->arena == NULL) {
         free(w->buf);
+        free(w->far);
+    }
     w->buf = NULL;
+    w->far = NULL;
 }
 
 uint32_t bw_size(const struct bw *w)
@@ -83,7 +106,8 @@ static void close_level(struct bw *w)
         return;
     ASSERT(w->depth > 0);
     w->buf[w->len++] = 0;
-    at = w->start[--w->depth];
+    at = top(w)->start;
+    w->depth--;
     n = w->len - at;
     memcpy(w->buf + at, &n, 4);
 }
@@ -100,11 +124,25 @@ struct bv bw_done(struct bw *w)
     if (w->failed)
         return BV_NONE;
     ASSERT(w->depth == 1);
-    array = w->index[0] != UINT32_MAX;
+    array = w->near[0].index != UINT32_MAX;
     close_level(w);
     if (w->failed)
         return BV_NONE;
     return (struct bv){w->buf, w->len, array ? BV_ARRAY : BV_DOC};
+}
+
+/* The decimal digits of x, without a NUL. */
+static size_t write_index(char *out, uint32_t x)
+{
+    char digits[10];
+    size_t n = 0;
+
+    do
+        digits[n++] = (char)('0' + x % 10);
+    while ((x /= 10) != 0);
+    for (size_t i = 0; i < n; i++)
+        out[i] = digits[n - 1 - i];
+    return n;
 }
 
 /* Writes type and name, and leaves room for n value bytes; NULL when failed. */
@@ -115,9 +153,9 @@ static uint8_t *head(struct bw *w, uint8_t type, const char *key, size_t key_len
 
     if (w->failed)
         return NULL;
-    if (w->index[w->depth - 1] != UINT32_MAX) {
+    if (top(w)->index != UINT32_MAX) {
         key = index;
-        key_len = (size_t)snprintf(index, sizeof(index), "%u", w->index[w->depth - 1]++);
+        key_len = write_index(index, top(w)->index++);
     }
     if (!reserve(w, key_len + 2 + n))
         return NULL;
@@ -184,7 +222,7 @@ void bw_fields(struct bw *w, struct bv doc)
 
     if (w->failed || !bv_is_container(doc))
         return;
-    if (w->index[w->depth - 1] != UINT32_MAX) {
+    if (top(w)->index != UINT32_MAX) {
         struct biter it = biter(doc);
         struct belem e;
 
@@ -286,7 +324,10 @@ void bw_uuid(struct bw *w, const char *key, const uint8_t uuid[16])
 
 struct bw_mark bw_mark(const struct bw *w)
 {
-    return (struct bw_mark){w->len, w->depth, w->index[w->depth - 1]};
+    uint32_t index = w->depth <= BW_DEPTH_NEAR ? w->near[w->depth - 1].index
+                                               : w->far[w->depth - 1 - BW_DEPTH_NEAR].index;
+
+    return (struct bw_mark){w->len, w->depth, index};
 }
 
 void bw_rewind(struct bw *w, struct bw_mark mark)
@@ -295,5 +336,5 @@ void bw_rewind(struct bw *w, struct bw_mark mark)
         return;
     w->len = mark.len;
     w->depth = mark.depth;
-    w->index[w->depth - 1] = mark.index;
+    top(w)->index = mark.index;
 }

@@ -20,6 +20,7 @@
 #include "base/bv.h"
 
 #define BW_DEPTH       256
+#define BW_DEPTH_NEAR  12 /* levels that need no memory of their own: most writers are small */
 #define LIMIT_BW_BYTES 0x7000000u /* above the largest message */
 
 struct bw {
@@ -28,14 +29,17 @@ struct bw {
     struct arena *arena;
     uint32_t depth;
     bool failed;
-    uint32_t start[BW_DEPTH]; /* offset of each open document's length */
-    uint32_t index[BW_DEPTH]; /* next array index; UINT32_MAX: a document */
+    struct bw_level {
+        uint32_t start; /* offset of the open document's length */
+        uint32_t index; /* next array index; UINT32_MAX: a document */
+    } near[BW_DEPTH_NEAR];
+    struct bw_level *far; /* levels from BW_DEPTH_NEAR on; NULL until one is needed */
 };
 
-void bw_init(struct bw *w, struct arena *arena); /* opens the outermost document */
+void bw_init(struct bw *w, struct arena *arena);       /* opens the outermost document */
 void bw_init_array(struct bw *w, struct arena *arena); /* the outermost value is an array */
 void bw_fini(struct bw *w);
-struct bv bw_done(struct bw *w); /* closes the outermost; type BV_DOC or BV_ARRAY */
+struct bv bw_done(struct bw *w);      /* closes the outermost; type BV_DOC or BV_ARRAY */
 uint32_t bw_size(const struct bw *w); /* bytes so far, open terminators not counted */
 
 void bw_doc_begin(struct bw *w, const char *key);
