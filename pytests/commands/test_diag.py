@@ -357,31 +357,27 @@ def test_profile(client, db):
 # --- running requests --------------------------------------------------------------------------
 
 
-def test_current_op_and_kill_op(client, srv, raw):
-    wait = {
-        "hello": 1,
-        "topologyVersion": raw.command({"hello": 1})["topologyVersion"],
-        "maxAwaitTimeMS": 20000,
-        "$db": "admin",
-    }
-
-    raw.send(op_msg(wait))
+def test_current_op_and_kill_op(client, db, raw):
+    watch = {"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    stream = raw.command(watch, db=db.name)["cursor"]["id"]
+    more = {"getMore": stream, "collection": "$cmd.aggregate", "maxTimeMS": 30000, "$db": db.name}
+    raw.send(op_msg(more))
     host, port = raw.sock.getsockname()
     ops = []
     while not ops:
-        ops = [
-            op
-            for op in client.admin.command("currentOp")["inprog"]
-            if op["client"] == f"{host}:{port}"
-        ]
+        listed = client.admin.command("currentOp")["inprog"]
+        ops = [op for op in listed if op["client"] == f"{host}:{port}"]
     assert ops[0]["active"] is True
     assert ops[0]["desc"] == f"conn{ops[0]['connectionId']}"
+    assert ops[0]["secs_running"] < 20
     answer = client.admin.command("killOp", op=ops[0]["opid"])
     assert answer["info"] == "attempting to kill op"
     assert raw.receive().doc["code"] == 11601
     assert raw.ping() == 1.0
     assert code_of(client, "killOp") == 40414
     assert client.admin.command("killOp", op=999999999)["ok"] == 1.0
+    idle = client.admin.command({"currentOp": 1, "$all": True})["inprog"]
+    assert [op["active"] for op in idle if op["client"] == f"{host}:{port}"] == [False]
 
 
 def test_fsync(client):
