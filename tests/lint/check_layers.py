@@ -26,7 +26,7 @@ RESTRICTED = {
     "storage/record_write.h": (r"query/(write|ddl)\w*\.[ch]", r"storage/\w+\.[ch]"),
     "storage/table_write.h": (*WRITERS, r"query/spill\w*\.[ch]"),
     "storage/catalog_write.h": (r"query/ddl\w*\.[ch]", r"storage/\w+\.[ch]",
-                                r"server/(main|startup)\.c"),
+                                r"server/open\.c"),
     "oplog/append.h": WRITERS[:2],
 }
 
