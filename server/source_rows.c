@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "server/source_rows.h"
 
-#include "base/clock.h"
+#include "base/fields.h"
 #include "query/source.h"
+#include "server/ops.h"
 #include "server/server.h"
+#include "server/stats.h"
 
 struct rows {
     struct request *rq;
@@ -46,13 +48,65 @@ static int documents(struct rows *r)
     return 0;
 }
 
+static const char *namespace_of(struct op *op)
+{
+    return arena_printf(&op->arena, "%s.%s", op->db, bv_str(bv_first(op->cmd, NULL), NULL));
+}
+
+static int coll_stats(struct rows *r)
+{
+    struct op *op = &r->rq->op;
+
+    r->docs = ARENA_ARRAY(&op->arena, struct bv, 1);
+    TRY_RETURN(stats_coll_doc(op, namespace_of(op), r->spec, &r->docs[0]));
+    r->n = 1;
+    return 0;
+}
+
+struct current_op_spec {
+    bool idle_connections;
+};
+
+static const struct field current_op_fields[] = {
+    {"allUsers", F_IGNORE, 0, 0},
+    {"idleConnections", F_BOOL, offsetof(struct current_op_spec, idle_connections), 0},
+    {"idleCursors", F_IGNORE, 0, 0},
+    {"idleSessions", F_IGNORE, 0, 0},
+    {"localOps", F_IGNORE, 0, 0},
+    {"truncateOps", F_IGNORE, 0, 0},
+    {"backtrace", F_IGNORE, 0, 0},
+    {"targetAllNodes", F_IGNORE, 0, 0},
+    {NULL, 0, 0, 0},
+};
+
+static int current_op(struct rows *r)
+{
+    struct op *op = &r->rq->op;
+    struct current_op_spec spec = {0};
+    struct biter it;
+    struct belem e;
+    struct bw w;
+    struct bv list;
+
+    if (r->spec.type != BV_DOC)
+        return op_fail(op, ERR_FAILED_TO_PARSE,
+                       "$currentOp options must be specified in an object");
+    TRY_RETURN(fields_parse(op, "$currentOp", current_op_fields, r->spec, 0, &spec));
+    bw_init_array(&w, &op->arena);
+    ops_write(r->rq, spec.idle_connections, &w);
+    list = bw_done(&w);
+    r->docs = ARENA_ARRAY(&op->arena, struct bv, bv_count(list) + 1);
+    it = biter(list);
+    while (biter_next(&it, &e))
+        r->docs[r->n++] = e.v;
+    return 0;
+}
+
 /* One row an index. How often each was used is not counted yet: accesses are since the start. */
 static int index_stats(struct rows *r)
 {
     struct op *op = &r->rq->op;
-    const char *coll = bv_str(bv_first(op->cmd, NULL), NULL);
-    struct coll *k =
-        catalog_get(op->database->catalog, arena_printf(&op->arena, "%s.%s", op->db, coll));
+    struct coll *k = catalog_get(op->database->catalog, namespace_of(op));
 
     if (k == NULL)
         return no_rows(r);
@@ -83,6 +137,7 @@ static const struct {
     unsigned where;
     int (*rows)(struct rows *r);
 } stages[] = {
+    {"$collStats", ON_COLLECTION, coll_stats},    {"$currentOp", ON_ADMIN, current_op},
     {"$documents", ON_DATABASE, documents},       {"$indexStats", ON_COLLECTION, index_stats},
     {"$listLocalSessions", ON_DATABASE, no_rows}, {"$listSessions", ON_COLLECTION, no_rows},
     {"$planCacheStats", ON_COLLECTION, no_rows},

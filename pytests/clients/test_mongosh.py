@@ -57,11 +57,11 @@ def test_print_replication_info(srv, client, tmp_path):
 def test_show_commands(srv, db, tmp_path):
     db.apples.insert_one({"_id": 1})
     db.pears.insert_one({"_id": 1})
-    script = f"show('dbs').value.map(d => d[0]).forEach(d => print(d)); use('{db.name}'); " \
-             "show('collections').value.forEach(c => print(c.name))"
-    lines = node_tools.mongosh(srv.uri, script, tmp_path)
-    assert {"admin", "config", "local", db.name} <= set(lines)
-    assert [line for line in lines if line in ("apples", "pears")] == ["apples", "pears"]
+    lines = node_tools.mongosh(srv.uri, "show dbs", tmp_path)
+    assert {"admin", "config", "local", db.name} <= {line.split(" ")[0] for line in lines}
+    assert all(line.endswith("B") for line in lines if line), "each with its size"
+    lines = node_tools.mongosh(f"{base_uri(srv)}/{db.name}", "show collections", tmp_path)
+    assert lines == ["apples", "pears", ""]
 
 
 def test_stats_helpers(shell, db):

@@ -127,4 +127,4 @@ CRUD = """
 
 
 def test_crud(srv, db, tmp_path):
-    assert run(CRUD, tmp_path, srv.uri, db.name) == [250, 25, 243, 105, 124, 11000]
+    assert run(CRUD, tmp_path, srv.uri, db.name) == [250, 25, 243, 105, 125, 11000]

@@ -380,6 +380,18 @@ def test_current_op_and_kill_op(client, db, raw):
     assert [op["active"] for op in idle if op["client"] == f"{host}:{port}"] == [False]
 
 
+def test_current_op_stage(client, raw):
+    raw.ping()
+    mine = "%s:%d" % raw.sock.getsockname()
+    rows = list(client.admin.aggregate([{"$currentOp": {"idleConnections": True}}]))
+    assert [row["active"] for row in rows if row["client"] == mine] == [False]
+    rows = list(client.admin.aggregate([{"$currentOp": {}}, {"$match": {"active": True}}]))
+    assert rows and mine not in {row["client"] for row in rows}
+    with pytest.raises(OperationFailure) as error:
+        list(client.test.aggregate([{"$currentOp": {}}]))
+    assert error.value.code == 73
+
+
 def test_fsync(client):
     assert client.admin.command("fsync")["ok"] == 1.0
     assert code_of(client, "fsync", lock=True) == 238

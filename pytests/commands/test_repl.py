@@ -130,23 +130,27 @@ def test_append_oplog_note(client):
 
 
 def test_prune_oplog():
-
-
     with Server(memory=True) as server, pymongo.MongoClient(server.uri) as client:
+        oplog = client.local["oplog.rs"]
         client.test.c.insert_many([{"_id": i} for i in range(50)])
         assert client.admin.command("pruneOplog")["removed"] == 0, "no limit is reached"
-        client.admin.command("setParameter", 1, oplogMaxEntries=10)
-        answer = client.admin.command("pruneOplog")
-        assert answer["removed"] >= 40
-        assert type(answer["removed"]) is Int64
-        oplog = client.local["oplog.rs"]
-        assert oplog.count_documents({}) <= 10
-        assert oplog.find_one(sort=[("$natural", 1)])["ts"] == answer["oldest"]
-        client.admin.command("setParameter", 1, oplogRetentionSeconds=60, oplogMaxEntries=0)
-        assert client.admin.command("pruneOplog")["removed"] == 0
+        entries = oplog.count_documents({})
+        assert entries >= 50
+
+        client.admin.command("setParameter", 1, oplogRetentionSeconds=600)
+        assert client.admin.command("pruneOplog")["removed"] == 0, "nothing is that old"
         later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
-        client.admin.command("pruneOplog", now=later)
+        answer = client.admin.command("pruneOplog", now=later)
+        assert type(answer["removed"]) is Int64
+        assert answer["removed"] >= entries - 1
         assert oplog.count_documents({}) == 1, "the newest entry stays"
+        assert oplog.find_one()["ts"] == answer["oldest"]
+
+        client.admin.command("setParameter", 1, oplogRetentionSeconds=0, oplogMaxEntries=10)
+        client.test.c.insert_many([{"_id": 100 + i} for i in range(30)])
+        answer = client.admin.command("pruneOplog")
+        assert oplog.count_documents({}) == 10, "exact to the entry"
+        assert oplog.find_one(sort=[("$natural", 1)])["ts"] == answer["oldest"]
         assert code_of(client, "pruneOplog", now=5) == 14
 
 
