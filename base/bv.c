@@ -381,25 +381,29 @@ static int cmp_i64_f64(int64_t a, double b)
     return cmp_f64(0, b - (double)ib);
 }
 
+/* A double counts as the decimal of 34 digits nearest to it, as in key strings. */
+static int cmp_decimal(struct decimal d, struct bv b)
+{
+    int64_t n;
+
+    if (b.type == BV_DECIMAL)
+        return decimal_cmp(d, decimal_load(b.p));
+    if (b.type == BV_DOUBLE)
+        return decimal_cmp(d, decimal_from_f64_exact(bv_f64(b)));
+    n = b.type == BV_INT32 ? bv_i32(b) : bv_i64(b);
+    return decimal_cmp(d, decimal_from_i64(n));
+}
+
 static int cmp_numbers(struct bv a, struct bv b)
 {
     bool ai = a.type == BV_INT32 || a.type == BV_INT64;
     bool bi = b.type == BV_INT32 || b.type == BV_INT64;
     int64_t x = 0, y = 0;
 
-    if (a.type == BV_DECIMAL || b.type == BV_DECIMAL) {
-        struct decimal da, db;
-
-        if (ai && bv_to_i64(a, &x))
-            da = decimal_from_i64(x);
-        else
-            da = a.type == BV_DECIMAL ? decimal_load(a.p) : decimal_from_f64_exact(bv_f64(a));
-        if (bi && bv_to_i64(b, &y))
-            db = decimal_from_i64(y);
-        else
-            db = b.type == BV_DECIMAL ? decimal_load(b.p) : decimal_from_f64_exact(bv_f64(b));
-        return decimal_cmp(da, db);
-    }
+    if (a.type == BV_DECIMAL)
+        return cmp_decimal(decimal_load(a.p), b);
+    if (b.type == BV_DECIMAL)
+        return -cmp_decimal(decimal_load(b.p), a);
     if (ai)
         x = a.type == BV_INT32 ? bv_i32(a) : bv_i64(a);
     if (bi)

@@ -5,8 +5,8 @@
 #define CHECK_DEPTH_MAX 256
 
 struct checker {
-    const uint8_t *at, *end;               /* end: of the innermost open document */
-    const uint8_t *ends[CHECK_DEPTH_MAX];  /* ends of the outer ones */
+    const uint8_t *at, *end;              /* end: of the innermost open document */
+    const uint8_t *ends[CHECK_DEPTH_MAX]; /* ends of the outer ones */
     unsigned depth, max_depth;
     struct error *err;
 };
@@ -16,18 +16,20 @@ static int bad(struct checker *c, const char *what)
     return error_set(c->err, ERR_INVALID_BSON, "invalid BSON: %s", what);
 }
 
-/* Opens the document at c->at, which must lie within c->end. */
+/* Opens the document at c->at. It must end before c->end, and inside another one also before the
+ * terminator there. */
 static int enter(struct checker *c)
 {
+    size_t room = (size_t)(c->end - c->at) - (c->depth > 0);
     int32_t n;
 
     if (c->depth >= c->max_depth)
-        return error_set(c->err, ERR_OVERFLOW,
-                         "BSONObj exceeded maximum nested object depth: %u", c->max_depth);
-    if (c->end - c->at < 5)
+        return error_set(c->err, ERR_OVERFLOW, "BSONObj exceeded maximum nested object depth: %u",
+                         c->max_depth);
+    if (room < 5)
         return bad(c, "document is cut short");
     memcpy(&n, c->at, 4);
-    if (n < 5 || n > c->end - c->at)
+    if (n < 5 || (size_t)n > room)
         return bad(c, "document length does not fit");
     if (c->at[n - 1] != 0)
         return bad(c, "document has no terminator");

@@ -38,19 +38,15 @@ static void put_hex(struct text *t, const uint8_t *p, size_t n)
     }
 }
 
+/* Doubles show a fraction, so that they can be told from integers: 2.0, inf.0, nan.0. */
 static void put_f64(struct text *t, double d)
 {
     char buf[40];
 
-    if (isnan(d) || isinf(d)) {
-        puts_(t, isnan(d) ? "nan" : d < 0 ? "-inf" : "inf");
-        return;
-    }
-    if (d == floor(d) && fabs(d) < 1e15)
-        snprintf(buf, sizeof(buf), "%.1f", d);
-    else
-        snprintf(buf, sizeof(buf), "%.16g", d);
+    snprintf(buf, sizeof(buf), "%.16g", isnan(d) ? fabs(d) : d);
     puts_(t, buf);
+    if (strpbrk(buf, ".e") == NULL)
+        puts_(t, ".0");
 }
 
 static void put_value(struct text *t, struct bv v);

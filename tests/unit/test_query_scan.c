@@ -294,7 +294,7 @@ static void test_compound(void **state)
     assert_string_equal(find(k, "{\"a\": 2, \"b\": {\"%lt\": 2}}", NULL, NULL, 1), "6 2");
     assert_string_equal(find(k, "{\"a\": {\"%in\": [3, 1]}, \"b\": 4}", NULL, NULL, 1), "17 19");
     assert_string_equal(plan_text(k, "{\"a\": 2, \"b\": {\"%gte\": 3}}", NULL, NULL, NULL),
-                        "IXSCAN a_1_b_-1 forward { a: [ \"[2, 2]\" ], b: [ \"[inf, 3]\" ] }");
+                        "IXSCAN a_1_b_-1 forward { a: [ \"[2, 2]\" ], b: [ \"[inf.0, 3]\" ] }");
     assert_string_equal(plan_text(k, "{\"b\": 2}", NULL, NULL, NULL), "COLLSCAN forward");
     assert_string_equal(find(k, "{\"b\": 2}", NULL, "\"a_1_b_-1\"", 3), "8 9 10 11");
     assert_string_equal(find(k, "{\"b\": 2}", NULL, "{\"a\": 1, \"b\": -1}", 0), "8 9 10 11");
