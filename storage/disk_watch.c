@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "storage/engine_internal.h"
 
 #define MB                  (UINT64_C(1) << 20)
 #define RESERVE_BYTES       (64 * MB)
@@ -130,6 +131,7 @@ static void *run(void *arg)
     mutex_lock(&w->mx);
     while (!w->stop) {
         mutex_unlock(&w->mx);
+        engine_drop_pending(w->engine);
         look_closely(w);
         if (is_tight(w) && clock_mono_us() >= next_checkpoint_us) {
             if (engine_checkpoint(w->engine, &err) != 0)

@@ -107,6 +107,7 @@ int engine_open(const struct engine_options *o, struct error *err, struct engine
     e->handler.handle_message = on_message;
     e->in_memory = o->path == NULL;
     mutex_init(&e->error_mx);
+    mutex_init(&e->pending_mx);
     session_pool_init(&e->pool);
     e->dir.fd = e->dir.lock_fd = -1;
     if (o->path != NULL)
@@ -151,6 +152,13 @@ int engine_close(struct engine *e, struct error *err)
     int rc;
 
     disk_watch_stop(e->disk);
+    engine_drop_pending(e);
+    while (e->pending != NULL) { /* swept by the next start */
+        struct pending_drop *d = e->pending;
+
+        e->pending = d->next;
+        free(d);
+    }
     rc = e->wt->close(e->wt, config);
     if (rc != 0)
         rc = wt_error(err, rc, "cannot close the storage engine");
@@ -162,6 +170,7 @@ int engine_close(struct engine *e, struct error *err)
         if (rc == 0 && dir_rc != 0)
             rc = error_set(err, dir_rc, "%s", second.text);
     }
+    mutex_fini(&e->pending_mx);
     mutex_fini(&e->error_mx);
     free(e);
     return rc;

@@ -50,6 +50,8 @@ int engine_table_create(struct engine *e, const char *ident, enum table_kind kin
                         struct error *err) MUST_CHECK;
 /* 0 also when it is not there; ERR_OBJECT_IS_BUSY: open cursors, try again later. */
 int engine_table_drop(struct engine *e, const char *ident, struct error *err) MUST_CHECK;
+/* For temporary tables, from any thread: when it is busy now, the engine tries again later. */
+void engine_table_drop_soon(struct engine *e, const char *ident);
 /* Calls fn for every table in the directory, at start-up. */
 int engine_tables(struct engine *e, void (*fn)(void *arg, const char *ident), void *arg,
                   struct error *err) MUST_CHECK;

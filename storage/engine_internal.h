@@ -45,6 +45,12 @@ struct session_pool {
     int open, leased;
 };
 
+/* A temporary table that was busy when it should have gone. */
+struct pending_drop {
+    struct pending_drop *next;
+    char ident[IDENT_MAX];
+};
+
 struct engine {
     WT_EVENT_HANDLER handler; /* first: WiredTiger hands it back to us */
     WT_CONNECTION *wt;
@@ -52,8 +58,10 @@ struct engine {
     bool in_memory, unclean;
     struct disk_watch *disk; /* NULL: in memory */
     struct session_pool pool;
-    struct mutex error_mx;
-    char last_error[256]; /* WiredTiger's newest message, for texts of failed opens */
+    struct mutex pending_mx; /* guards `pending` */
+    struct pending_drop *pending;
+    struct mutex error_mx; /* guards `last_error` */
+    char last_error[256];  /* WiredTiger's newest message, for texts of failed opens */
 };
 
 void session_pool_init(struct session_pool *p);
@@ -75,6 +83,9 @@ struct arena *stx_scratch(struct stx *t);
 
 /* engine_table_drop() that waits for whatever WiredTiger does in the background. */
 int engine_table_drop_at_start(struct engine *e, const char *ident, struct error *err) MUST_CHECK;
+
+/* Tries the pending drops again. */
+void engine_drop_pending(struct engine *e);
 
 void table_uri(const char *ident, char ret[static TABLE_URI_MAX]);
 void tcursor_free_all(struct tcursor *list);

@@ -2,6 +2,7 @@
 /* Schema calls on tables, and WiredTiger's statistics. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "storage/engine_internal.h"
@@ -60,6 +61,45 @@ int engine_table_drop(struct engine *e, const char *ident, struct error *err)
 int engine_table_drop_at_start(struct engine *e, const char *ident, struct error *err)
 {
     return drop(e, ident, NULL, err);
+}
+
+static void add_pending(struct engine *e, struct pending_drop *d)
+{
+    mutex_lock(&e->pending_mx);
+    d->next = e->pending;
+    e->pending = d;
+    mutex_unlock(&e->pending_mx);
+}
+
+void engine_drop_pending(struct engine *e)
+{
+    struct pending_drop *list;
+
+    mutex_lock(&e->pending_mx);
+    list = e->pending;
+    e->pending = NULL;
+    mutex_unlock(&e->pending_mx);
+    while (list != NULL) {
+        struct pending_drop *d = list;
+        struct error err;
+
+        list = d->next;
+        if (engine_table_drop(e, d->ident, &err) == ERR_OBJECT_IS_BUSY)
+            add_pending(e, d);
+        else
+            free(d);
+    }
+}
+
+void engine_table_drop_soon(struct engine *e, const char *ident)
+{
+    struct pending_drop *d = calloc(1, sizeof(*d));
+
+    if (d == NULL)
+        abort();
+    snprintf(d->ident, sizeof(d->ident), "%s", ident);
+    add_pending(e, d);
+    engine_drop_pending(e);
 }
 
 int engine_tables(struct engine *e, void (*fn)(void *arg, const char *ident), void *arg,

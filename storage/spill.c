@@ -60,13 +60,10 @@ void spill_save(struct spill *s)
 
 void spill_free(struct spill *s)
 {
-    struct error ignored;
-
     if (s == NULL)
         return;
     spill_save(s);
-    /* A table that is busy now is swept at the next start. */
-    (void)!engine_table_drop(s->engine, s->ident, &ignored);
+    engine_table_drop_soon(s->engine, s->ident);
     free(s->runs);
     free(s);
 }

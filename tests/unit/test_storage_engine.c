@@ -202,6 +202,33 @@ static void tables(struct engine *e)
     op_fini(&op);
 }
 
+/* Busy while a cursor has it open; then it goes without being asked again. */
+static void dropped_soon(void **state)
+{
+    struct engine *e = open_engine(dir);
+    struct names names = {""};
+    struct error err;
+    struct op op;
+    struct stx *t;
+    struct tcursor *c;
+
+    (void)state;
+    op_init(&op);
+    OK(engine_table_create(e, "tmp-1", TABLE_BYTES, false, &err));
+    OK(stx_begin(e, &op, &t));
+    OK(tcursor_open(t, "tmp-1", TABLE_BYTES, &c));
+    engine_table_drop_soon(e, "tmp-1");
+    OK(tcursor_put(c, str_bytes("k"), str_bytes("v")));
+    tcursor_close(c);
+    OK(stx_commit(t));
+    do {
+        names.text[0] = '\0';
+        OK(engine_tables(e, add_name, &names, &err));
+    } while (names.text[0] != '\0');
+    op_fini(&op);
+    close_engine(e);
+}
+
 static void tables_on_disk(void **state)
 {
     struct engine *e = open_engine(dir);
@@ -291,6 +318,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(no_directory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(first_open_is_quick, set_up, tear_down),
         cmocka_unit_test_setup_teardown(killed_is_unclean, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(dropped_soon, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tables_on_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tables_in_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(numbers, set_up, tear_down),
