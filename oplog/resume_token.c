@@ -263,6 +263,8 @@ int token_decode(struct op *op, struct bv doc, struct resume_token *ret)
     TRY_RETURN(take_fragment(&t, &out));
     if (!bv_is_missing(t.v) || t.r.end - t.r.p > 1)
         return bad(&t, 40646, "unexpected components at the end");
+    if (t.r.p == t.r.end)
+        return bad(&t, 50811, "the token is cut short");
     *ret = out;
     return 0;
 }

@@ -14,27 +14,24 @@ struct stage_options {
     bool ignored;
 };
 
-#define OPTION(name, kind, member)                                                                 \
-    {                                                                                              \
-        (name), (kind), offsetof(struct stage_options, member), 0                                  \
-    }
+#define OPTION(member) offsetof(struct stage_options, member), FIELD_NULL_OK
 
-/* Options about migrations and lookups by UUID are accepted: nothing migrates here, and lookups
- * always go by UUID. */
+/* Null counts as absent for all of them. Options about migrations and lookups by UUID are accepted:
+ * nothing migrates here, and lookups always go by UUID. */
 static const struct field stage_fields[] = {
-    OPTION("fullDocument", F_STR, full_document),
-    OPTION("fullDocumentBeforeChange", F_STR, before),
-    OPTION("resumeAfter", F_DOC, resume_after),
-    OPTION("startAfter", F_DOC, start_after),
-    OPTION("startAtOperationTime", F_TS, start_time),
-    OPTION("allChangesForCluster", F_BOOL, cluster),
-    OPTION("showExpandedEvents", F_BOOL, expanded),
-    OPTION("showSystemEvents", F_BOOL, system),
-    OPTION("showRawUpdateDescription", F_BOOL, raw_update),
-    OPTION("allowToRunOnConfigDB", F_BOOL, allow_config),
-    OPTION("allowToRunOnSystemNS", F_BOOL, allow_system_ns),
-    OPTION("showMigrationEvents", F_BOOL, ignored),
-    OPTION("matchCollectionUUIDForUpdateLookup", F_BOOL, ignored),
+    {"fullDocument", F_STR, OPTION(full_document)},
+    {"fullDocumentBeforeChange", F_STR, OPTION(before)},
+    {"resumeAfter", F_DOC, OPTION(resume_after)},
+    {"startAfter", F_DOC, OPTION(start_after)},
+    {"startAtOperationTime", F_TS, OPTION(start_time)},
+    {"allChangesForCluster", F_BOOL, OPTION(cluster)},
+    {"showExpandedEvents", F_BOOL, OPTION(expanded)},
+    {"showSystemEvents", F_BOOL, OPTION(system)},
+    {"showRawUpdateDescription", F_BOOL, OPTION(raw_update)},
+    {"allowToRunOnConfigDB", F_BOOL, OPTION(allow_config)},
+    {"allowToRunOnSystemNS", F_BOOL, OPTION(allow_system_ns)},
+    {"showMigrationEvents", F_BOOL, OPTION(ignored)},
+    {"matchCollectionUUIDForUpdateLookup", F_BOOL, OPTION(ignored)},
     {NULL, 0, 0, 0},
 };
 

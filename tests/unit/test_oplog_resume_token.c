@@ -364,6 +364,8 @@ static void bad_tokens_have_their_codes(void **state)
     expect_code(TIME "2B042C0100296E" UUID EVENT "292904", 40646);
     expect_code(TIME "2B022C0100296E" UUID EVENT "2904", 40646);
     expect_code(TIME "2B042C0100296E" UUID EVENT "0404", 40646);
+    expect_code(TIME "2B042C0100296E" UUID EVENT, 50811);
+    expect_code(TIME "2B0429296E14", 50811);
 }
 
 static struct resume_token decode(const char *data)

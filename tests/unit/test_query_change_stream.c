@@ -180,6 +180,12 @@ static void options_reach_the_stream(void **state)
     assert_int_equal(o.event.full, FULL_DEFAULT);
     assert_int_equal(o.event.before, BEFORE_OFF);
     assert_int_equal(o.token_version, 2);
+    assert_int_equal(parse_on("d", "c", NULL,
+                              "{'resumeAfter': null, 'startAfter': null, 'startAtOperationTime': "
+                              "null, 'fullDocument': null}",
+                              &o),
+                     0);
+    assert_int_equal(o.start, STREAM_FROM_NOW);
     assert_int_equal(
         parse_on("d", NULL, NULL,
                  "{'fullDocument': 'required', 'fullDocumentBeforeChange': "
