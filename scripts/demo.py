@@ -19,34 +19,30 @@ import pymongo  # noqa: E402
 
 from server import Server  # noqa: E402
 
-LEFT = 52
+WIDTH = max(80, shutil.get_terminal_size().columns)
+TOKEN = 18  # of a token's hex digits: its kind and its place in the oplog
+EVENT = (WIDTH - TOKEN) * 2 // 5
+WRITE = WIDTH - TOKEN - EVENT - 2
 
 
-def show(left="", right=""):
-    width = max(80, shutil.get_terminal_size().columns)
-    print(f"{left[:LEFT]:<{LEFT}}  {right[:width - LEFT - 2]}", flush=True)
+def show(write="", event="", token=""):
+    print(f"{write[:WRITE]:<{WRITE}} {event[:EVENT]:<{EVENT}} {token[:TOKEN]}".rstrip(), flush=True)
 
 
 def writes(tea):
     """(what it looks like, how to do it)"""
-    yield "insert_one({_id: 1, leaf: 'Assam', cups: 0})", lambda: tea.insert_one(
-        {"_id": 1, "leaf": "Assam", "cups": 0})
-    yield "insert_one({_id: 2, leaf: 'Sencha', cups: 0})", lambda: tea.insert_one(
-        {"_id": 2, "leaf": "Sencha", "cups": 0})
-    yield "update_one({_id: 1}, {$inc: {cups: 1}})", lambda: tea.update_one(
-        {"_id": 1}, {"$inc": {"cups": 1}})
-    yield "update_one({_id: 2}, {$push: {notes: 'grassy'}})", lambda: tea.update_one(
-        {"_id": 2}, {"$push": {"notes": "grassy"}})
-    yield "update_many({}, {$inc: {cups: 2}})", lambda: tea.update_many({}, {"$inc": {"cups": 2}})
-    yield "update_one({_id: 1}, {$unset: {leaf: 1}})", lambda: tea.update_one(
-        {"_id": 1}, {"$unset": {"leaf": 1}})
-    yield "replace_one({_id: 1}, {leaf: 'Ceylon'})", lambda: tea.replace_one(
-        {"_id": 1}, {"leaf": "Ceylon"})
-    yield "insert_many([{_id: 3}, {_id: 4}])", lambda: tea.insert_many([{"_id": 3}, {"_id": 4}])
-    yield "delete_one({_id: 3})", lambda: tea.delete_one({"_id": 3})
-    yield "find_one_and_update({_id: 4}, {$set: {x: 1}})", lambda: tea.find_one_and_update(
-        {"_id": 4}, {"$set": {"x": 1}})
-    yield "delete_many({})", lambda: tea.delete_many({})
+    inc, push, unset = {"$inc": {"cups": 1}}, {"$push": {"notes": "new"}}, {"$unset": {"leaf": 1}}
+    yield "insert {_id: 1, leaf: 'Assam'}", lambda: tea.insert_one({"_id": 1, "leaf": "Assam"})
+    yield "insert {_id: 2, leaf: 'Sencha'}", lambda: tea.insert_one({"_id": 2, "leaf": "Sencha"})
+    yield "update 1 {$inc: {cups: 1}}", lambda: tea.update_one({"_id": 1}, inc)
+    yield "update 2 {$push: {notes: 'new'}}", lambda: tea.update_one({"_id": 2}, push)
+    yield "update all {$inc: {cups: 1}}", lambda: tea.update_many({}, inc)
+    yield "update 1 {$unset: {leaf: 1}}", lambda: tea.update_one({"_id": 1}, unset)
+    yield "replace 1 {leaf: 'Ceylon'}", lambda: tea.replace_one({"_id": 1}, {"leaf": "Ceylon"})
+    yield "insert {_id: 3}, {_id: 4}", lambda: tea.insert_many([{"_id": 3}, {"_id": 4}])
+    yield "delete 3", lambda: tea.delete_one({"_id": 3})
+    yield "findAndModify 4 {$inc: {cups: 1}}", lambda: tea.find_one_and_update({"_id": 4}, inc)
+    yield "delete all", lambda: tea.delete_many({})
 
 
 def describe(event):
@@ -57,15 +53,14 @@ def describe(event):
         parts = [f"{k}={v}" for k, v in change["updatedFields"].items()]
         parts += [f"-{k}" for k in change["removedFields"]]
         text += " " + " ".join(parts)
-    token = event["_id"]["_data"]
-    return f"{text:<34} {token[:18]}..{token[-6:]}"
+    return text
 
 
 def watch(stream, events):
     try:
         for event in stream:
             events.append(event)
-            show(right=describe(event))
+            show("", describe(event), event["_id"]["_data"])
     except pymongo.errors.PyMongoError:
         pass  # the server was killed, or the stream closed: the demo goes on elsewhere
 
@@ -77,7 +72,7 @@ def main():
 
     with Server(port=0) as server:
         print(f"runneld serves {server.uri}\n")
-        show("WRITES", "EVENTS                             RESUME TOKEN")
+        show("WRITE", "EVENT", "RESUME TOKEN")
         client = pymongo.MongoClient(server.uri)
         tea = client.demo.tea
         events = []
@@ -92,14 +87,14 @@ def main():
         while len(events) < 15 and time.monotonic() < deadline:
             time.sleep(0.05)
 
-        show("\nkill -9, start again, resume after the 10th event:")
+        print("\nkill -9, start again, resume after the 10th event:", flush=True)
         server.kill()
         watcher.join(10)
         server.start()
         with tea.watch(resume_after=events[9]["_id"]) as resumed:
             for expected in events[10:]:
                 event = next(resumed)
-                show(right=describe(event))
+                show("", describe(event), event["_id"]["_data"])
                 assert event["_id"] == expected["_id"]
         print(f"\n{len(events)} events seen, {len(events) - 10} of them again after the crash.")
         client.close()
