@@ -7,7 +7,7 @@
 #   make check   test + lint + asan-test + tsan-test, as .ci/run does
 #   make docs    generate docs/compatibility.md from the tables
 #
-# WT_PREFIX=/path builds against a WiredTiger installed there instead of Debian's.
+# V=1 shows the commands. WT_PREFIX=/path builds against a WiredTiger installed there instead of Debian's.
 
 VARIANT ?= release
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
@@ -16,6 +16,10 @@ ifeq ($(origin CC),default)
 CC      := $(if $(shell command -v ccache),ccache )gcc
 endif
 B       := build/$(VARIANT)
+ifndef V
+Q       := @
+say      = @echo '  $1 $@'
+endif
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wconversion
 PKGS := wiredtiger libbson-1.0 libcrypto libpcre2-8 yaml-0.1
@@ -51,25 +55,30 @@ C_FILES  := $(sort $(wildcard base/*.[ch] wire/*.[ch] storage/*.[ch] oplog/*.[ch
 all: $(B)/runneld
 
 $(B)/librunnel.a: $(LIB_OBJ)
-	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR  )
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $^
 
 $(B)/runneld: $(MAIN_OBJ) $(B)/librunnel.a
-	$(CC) $(ALL_CFLAGS) -rdynamic -o $@ $^ $(ALL_LIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) -rdynamic -o $@ $^ $(ALL_LIBS)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC  )
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # A unit test links the library's objects that it needs.
 $(B)/tests/unit/%: tests/unit/%.c $(B)/librunnel.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< $(B)/librunnel.a $(ALL_LIBS) -lcmocka
+	$(call say,TEST)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< $(B)/librunnel.a $(ALL_LIBS) -lcmocka
 
 # Clients of a running server; they link libmongoc and nothing of ours.
 $(B)/tests/integration/%: tests/integration/%.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS_$(VARIANT)) -MMD -MP -MF $@.d -MT $@ \
+	$(call say,TEST)
+	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS_$(VARIANT)) -MMD -MP -MF $@.d -MT $@ \
 		-o $@ $< \
 		$(shell pkg-config --cflags --libs libmongoc-1.0) -lcmocka
 

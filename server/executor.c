@@ -218,6 +218,7 @@ bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idl
 {
     struct epoll_event ev = {.events = events | EPOLLRDHUP | EPOLLONESHOT};
     bool ok;
+    int rc;
 
     mutex_lock(&c->mx);
     ev.data.u64 = conn_key(c);
@@ -225,8 +226,8 @@ bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idl
     if (ok) {
         if (idle)
             c->state = CONN_ARMED;
-        if (epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev) != 0)
-            ASSERT(!"epoll_ctl on an open socket");
+        rc = epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
+        ASSERT(rc == 0); /* the socket is open */
     }
     mutex_unlock(&c->mx);
     return ok;

@@ -723,7 +723,7 @@ static void test_oplog_pruned(void **state)
     save(&q);
     oplog_set_limits(d.oplog, NULL, NULL, &keep);
     OK(oplog_prune(d.oplog, &op, clock_wall_ms(), &removed));
-    assert_true(removed > 40);
+    assert_true(oplog_oldest(d.oplog) > first); /* the background thread may have been first */
     assert_string_equal(next_id(&q, &more), "error 136");
     assert_non_null(strstr(op.err.text, "CollectionScan died due to position in capped collection "
                                         "being deleted. Last seen record id: RecordId("));
