@@ -24,6 +24,14 @@
 
 #define MB (UINT64_C(1) << 20)
 
+#if defined(__SANITIZE_ADDRESS__)
+#define LEAK_CHECKED 1
+#elif defined(__has_feature)
+#define LEAK_CHECKED __has_feature(address_sanitizer)
+#else
+#define LEAK_CHECKED 0
+#endif
+
 /* --- WiredTiger's messages ----------------------------------------------------------------- */
 
 static int on_error(WT_EVENT_HANDLER *handler, WT_SESSION *session, int error, const char *message)
@@ -144,7 +152,7 @@ int engine_close(struct engine *e, struct error *err)
 {
     /* With the process at its end, walking the cache to free it page by page is waste; a leak
      * checker wants it nevertheless. */
-#ifdef __SANITIZE_ADDRESS__
+#if LEAK_CHECKED
     const char *config = NULL;
 #else
     const char *config = "leak_memory=true";
