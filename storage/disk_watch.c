@@ -21,7 +21,7 @@
 #define RESERVE_BYTES       (64 * MB)
 #define OPEN_BYTES          (4 * MB)
 #define INTERVAL_US         100000
-#define CHECKPOINT_EVERY_US 2000000
+#define CHECKPOINT_EVERY_US 500000
 
 enum space { SPACE_ENOUGH, SPACE_NO_GROWTH, SPACE_NONE };
 
