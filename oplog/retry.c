@@ -47,6 +47,8 @@ static struct bv encode(struct arena *a, const struct retry_record *r)
 
         bw_doc_begin(&w, NULL);
         bw_i32(&w, "s", r->stmts[i].stmt_id);
+        if (r->stmts[i].count > 1)
+            bw_i32(&w, "n", r->stmts[i].count);
         bw_str(&w, "k", kind);
         bw_ts(&w, "ts", r->stmts[i].optime);
         bw_bv(&w, "r", r->stmts[i].result);
@@ -59,10 +61,12 @@ static struct bv encode(struct arena *a, const struct retry_record *r)
 static bool decode_stmt(struct bv doc, struct retry_stmt *ret)
 {
     struct bv s = bv_get(doc, "s"), k = bv_get(doc, "k"), ts = bv_get(doc, "ts");
+    struct bv n = bv_get(doc, "n");
 
     if (s.type != BV_INT32 || k.type != BV_STRING || ts.type != BV_TIMESTAMP)
         return false;
     *ret = (struct retry_stmt){.stmt_id = bv_i32(s),
+                               .count = n.type == BV_INT32 ? bv_i32(n) : 1,
                                .kind = bv_str(k, NULL)[0],
                                .optime = bv_ts(ts),
                                .result = bv_get(doc, "r")};

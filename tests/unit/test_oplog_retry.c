@@ -54,8 +54,9 @@ static uint64_t put_with_record(struct db *d, struct op *op, struct bv lsid, int
 
 static void records_come_back_as_written(void **state)
 {
-    struct retry_stmt stmts[3] = {
-        {.stmt_id = 0, .kind = 'i'}, {.stmt_id = 5, .kind = 's'}, {.stmt_id = 7, .kind = 'f'}};
+    struct retry_stmt stmts[3] = {{.stmt_id = 0, .count = 5, .kind = 'i'},
+                                  {.stmt_id = 5, .count = 1, .kind = 's'},
+                                  {.stmt_id = 7, .count = 1, .kind = 'f'}};
     struct retry_record r;
     uint64_t optime = 0;
     struct op op;
@@ -77,6 +78,7 @@ static void records_come_back_as_written(void **state)
         assert_int_equal(r.n, 3);
         for (unsigned i = 0; i < 3; i++) {
             assert_int_equal(r.stmts[i].stmt_id, stmts[i].stmt_id);
+            assert_int_equal(r.stmts[i].count, stmts[i].count);
             assert_int_equal(r.stmts[i].kind, stmts[i].kind);
             assert_true(r.stmts[i].optime == optime + i);
             assert_true(bv_identical(r.stmts[i].result, stmts[i].result));
