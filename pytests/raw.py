@@ -142,7 +142,7 @@ class RawClient:
 
     def command(self, document, db="admin"):
         """Runs a command by OP_MSG; returns the reply document, errors included."""
-        return self.call(op_msg({**document, "$db": db})).doc
+        return self.call(op_msg({**document, "$db": document.get("$db", db)})).doc
 
     def ping(self):
         return self.command({"ping": 1})["ok"]
