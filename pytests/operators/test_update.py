@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Updates and inserts as a client sees them: results, errors, oplog entries and events."""
 
+import random
 import threading
 
 import bson
@@ -327,3 +328,98 @@ def test_insert_keeps_order_and_puts_the_id_first(db):
     newest = db.client.local["oplog.rs"].find_one({"ns": f"{db.name}.c"},
                                                   sort=[("$natural", DESCENDING)])
     assert list(newest["o"]) == ["_id", "z", "a"]
+
+
+# --- events of random updates ---------------------------------------------------------------------
+
+
+def random_value(rnd, depth=2):
+    kind = rnd.randrange(7 if depth else 4)
+    if kind < 4:
+        return rnd.choice([rnd.randrange(5), rnd.random(), "x" * rnd.randrange(40), None])
+    if kind < 6:
+        return [random_value(rnd, depth - 1) for _ in range(rnd.randrange(4))]
+    return {k: random_value(rnd, depth - 1) for k in rnd.sample("abc1", rnd.randrange(4))}
+
+
+def random_update(rnd):
+    path = ".".join([rnd.choice("abcd"), *rnd.choices(["a", "b", "0", "1", "3"],
+                                                      k=rnd.randrange(3))])
+    value = random_value(rnd)
+    return rnd.choice([
+        {"$set": {path: value}},
+        {"$set": {path: value, "n": rnd.randrange(3)}, "$unset": {"d.a": 1}},
+        {"$unset": {path: 1}},
+        {"$inc": {path: rnd.randrange(3)}},
+        {"$push": {path: {"$each": [value, 1], "$slice": rnd.choice([2, -3])}}},
+        {"$push": {path: value}},
+        {"$pull": {path: 1}},
+        {"$addToSet": {path: value}},
+        {"$rename": {path: "moved"}},
+        {"a": value, "b": random_value(rnd)},
+        [{"$set": {path.replace(".0", ".a").replace(".1", ".b"): {"$literal": value}}}],
+        [{"$unset": "a"}, {"$set": {"k": LONG}}],
+    ])
+
+
+def follow(doc, components):
+    for c in components:
+        doc = doc[c]
+    return doc
+
+
+def told(before, description):
+    """The document after the update, made from what the event says of it."""
+    doc = bson.decode(bson.encode(before))
+
+    def components(path):
+        given = description["disambiguatedPaths"].get(path)
+        if given is not None:
+            return given
+        parts, at = [], doc
+        for name in path.split("."):
+            key = int(name) if isinstance(at, list) else name
+            parts.append(key)
+            at = at[key] if isinstance(at, list) and key < len(at) else (
+                at.get(key) if isinstance(at, dict) else None)
+        return parts
+
+    for truncated in description["truncatedArrays"]:
+        del follow(doc, components(truncated["field"]))[truncated["newSize"]:]
+    for path, value in description["updatedFields"].items():
+        *parent, last = components(path)
+        parent = follow(doc, parent)
+        if isinstance(parent, list):
+            parent.extend([None] * (last + 1 - len(parent)))
+        parent[last] = value
+    for path in description["removedFields"]:
+        *parent, last = components(path)
+        del follow(doc, parent)[last]
+    return doc
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_events_tell_what_updates_did(db, seed):
+    rnd = random.Random(seed)
+    db.create_collection("c", changeStreamPreAndPostImages={"enabled": True})
+    db.c.insert_one({"_id": 1, "a": [1, {"a": 1}], "b": {"a": 1}, "k": LONG})
+    states = [db.c.find_one()]
+    with db.c.watch(full_document="required", full_document_before_change="required",
+                    show_expanded_events=True) as stream:
+        while len(states) < 150:
+            try:
+                r = db.c.update_one({"_id": 1}, random_update(rnd)) if rnd.random() < 0.9 else None
+            except ValueError:  # a replacement is not for update_one
+                r = db.c.replace_one({"_id": 1}, {"a": random_value(rnd)})
+            except WriteError:
+                continue
+            if r is not None and r.modified_count:
+                states.append(db.c.find_one())
+        events = [next(stream) for _ in states[1:]]
+    for before, after, event in zip(states, states[1:], events):
+        assert event["fullDocumentBeforeChange"] == before
+        assert event["fullDocument"] == after
+        assert list(event["fullDocument"]) == list(after)
+        if event["operationType"] == "update":
+            assert told(before, event["updateDescription"]) == after
+    assert {e["operationType"] for e in events} == {"update", "replace"}
