@@ -281,9 +281,10 @@ int update_test_element(struct update_apply *x, const char *id, const struct mat
     /* One buffer serves for all elements. */
     if (!x->candidate_begun) {
         bw_init(&x->candidate, NULL);
+        x->candidate_start = bw_mark(&x->candidate);
         x->candidate_begun = true;
     }
-    bw_rewind(&x->candidate, (struct bw_mark){4, 1, UINT32_MAX});
+    bw_rewind(&x->candidate, x->candidate_start);
     bw_bv(&x->candidate, id, v);
     doc = bw_done(&x->candidate);
     if (bv_is_missing(doc))

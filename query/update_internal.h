@@ -147,6 +147,7 @@ struct update_apply {
     struct bv *renamed;  /* by update_rename.at: the value to move, or BV_NONE */
     struct bw *w;        /* the new document */
     struct bw candidate; /* {id: element}, for array filters */
+    struct bw_mark candidate_start;
     bool candidate_begun;
     struct update_step path[LIMIT_DEPTH_MESSAGE + 1]; /* where the walk stands */
     uint32_t depth;
