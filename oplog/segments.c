@@ -314,7 +314,8 @@ void segments_cut(struct segments *s, uint64_t cut, uint64_t next, int64_t count
         segment_free(s->sealed[gone++]);
     }
     s->n -= gone;
-    memmove(s->sealed, s->sealed + gone, s->n * sizeof(*s->sealed));
+    if (gone > 0)
+        memmove(s->sealed, s->sealed + gone, s->n * sizeof(*s->sealed));
     if (s->n > 0 && s->sealed[0]->first <= cut)
         shrink_locked(s, s->sealed[0], next, count, bytes);
     else if (s->n == 0 && s->open.count > 0 && s->open.first <= cut)
