@@ -140,6 +140,8 @@ struct bv number_from_decimal(struct arena *a, struct decimal d);
 /* int32 when it fits and `wide` is false, else int64. */
 struct bv number_from_i64(struct arena *a, int64_t x, bool wide);
 
+/* Strings as they are, null and missing as "", numbers and dates as text; 16007 for the rest. */
+int expr_coerce_string(struct eval *ev, struct bv v, struct bv *ret) MUST_CHECK;
 /* Optional operand i of a search: a whole number >= 0, 40096 or 40097 else. Untouched when not
  * given. */
 int expr_search_bound(const struct expr *e, struct eval *ev, uint32_t i, const char *what,

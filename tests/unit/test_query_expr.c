@@ -30,6 +30,7 @@ static void test_paths(void **state)
         {"[\"$a\", \"$b\"]", "{\"a\": 1}", "[1, null]", 0},
         {"{}", NULL, "{}", 0},
         {"{\"$literal\": \"$a\"}", NULL, "\"$a\"", 0},
+        {"{\"$const\": \"$a\"}", NULL, "\"$a\"", 0},
         {"{\"$literal\": {\"$bad\": 1}}", NULL, "{\"$bad\": 1}", 0},
         {"\"$\"", NULL, NULL, 16872},
         {"\"$a.\"", NULL, NULL, 40353},
@@ -141,6 +142,44 @@ static void test_arithmetic(void **state)
         {"{\"$trunc\": [1.29, 1]}", NULL, "1.2", 0},
         {"{\"$trunc\": [199, -2]}", NULL, "100", 0},
         {"{\"$trunc\": \"x\"}", NULL, NULL, 51081},
+    };
+
+    (void)state;
+    RUN_EXPR_CASES(cases);
+}
+
+static void test_trigonometry_and_bits(void **state)
+{
+    static const struct expr_case cases[] = {
+        {"{\"$sin\": 0}", NULL, "0.0", 0},
+        {"{\"$cos\": 0}", NULL, "1.0", 0},
+        {"{\"$tan\": 0}", NULL, "0.0", 0},
+        {"{\"$asin\": 1}", NULL, "1.5707963267948966", 0},
+        {"{\"$acos\": 1}", NULL, "0.0", 0},
+        {"{\"$atan\": 0}", NULL, "0.0", 0},
+        {"{\"$atan2\": [0, -1]}", NULL, "3.141592653589793", 0},
+        {"{\"$sinh\": 0}", NULL, "0.0", 0},
+        {"{\"$cosh\": 0}", NULL, "1.0", 0},
+        {"{\"$tanh\": 0}", NULL, "0.0", 0},
+        {"{\"$asinh\": 0}", NULL, "0.0", 0},
+        {"{\"$acosh\": 1}", NULL, "0.0", 0},
+        {"{\"$atanh\": 0}", NULL, "0.0", 0},
+        {"{\"$radiansToDegrees\": 3.141592653589793}", NULL, "180.0", 0},
+        {"{\"$degreesToRadians\": 180}", NULL, "3.141592653589793", 0},
+        {"{\"$sin\": {\"$numberDecimal\": \"0\"}}", NULL, NUM_DEC("0"), 0},
+        {"{\"$sin\": \"x\"}", NULL, NULL, 28765},
+        {"{\"$sin\": {\"$numberDouble\": \"Infinity\"}}", NULL, NULL, 50989},
+        {"{\"$acos\": 2}", NULL, NULL, 50989},
+        {"{\"$cos\": null}", NULL, "null", 0},
+        {"{\"$bitAnd\": [6, 3]}", NULL, "2", 0},
+        {"{\"$bitAnd\": []}", NULL, "-1", 0},
+        {"{\"$bitOr\": [6, " NUM_LONG("1") "]}", NULL, NUM_LONG("7"), 0},
+        {"{\"$bitXor\": [6, 3]}", NULL, "5", 0},
+        {"{\"$bitNot\": 0}", NULL, "-1", 0},
+        {"{\"$bitOr\": [1, null]}", NULL, "null", 0},
+        {"{\"$bitOr\": [1.5]}", NULL, NULL, ERR_TYPE_MISMATCH},
+        {"{\"$bitNot\": \"x\"}", NULL, NULL, ERR_TYPE_MISMATCH},
+        {"{\"$percentile\": {}}", NULL, NULL, ERR_NOT_IMPLEMENTED},
     };
 
     (void)state;
@@ -285,10 +324,15 @@ static void test_rows_are_sorted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),       cmocka_unit_test(test_let),
-        cmocka_unit_test(test_arithmetic),  cmocka_unit_test(test_compare_and_logic),
-        cmocka_unit_test(test_depth),       cmocka_unit_test(test_views_of_a_tree),
-        cmocka_unit_test(test_command_let), cmocka_unit_test(test_rows_are_sorted),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_let),
+        cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_trigonometry_and_bits),
+        cmocka_unit_test(test_compare_and_logic),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_views_of_a_tree),
+        cmocka_unit_test(test_command_let),
+        cmocka_unit_test(test_rows_are_sorted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

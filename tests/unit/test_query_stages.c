@@ -87,6 +87,26 @@ static void test_allow_lists(void **state)
     op_fini(&op);
 }
 
+/* Sources are made by the caller when first; anywhere else they are refused. */
+static void test_sources_elsewhere(void **state)
+{
+    static const char *const names[] = {"$changeStream",      "$collStats",    "$currentOp",
+                                        "$documents",         "$geoNear",      "$indexStats",
+                                        "$listLocalSessions", "$listSessions", "$planCacheStats"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct stage_run run = {.docs = bv_empty_array};
+        struct bv got;
+        struct op op;
+
+        op_init(&op);
+        run.pipeline = arena_printf(&op.arena, "[{\"$limit\": 1}, {\"%s\": {}}]", names[i]);
+        assert_int_equal(run_pipeline(&op, &run, &got), 40602);
+        op_fini(&op);
+    }
+}
+
 static void test_row_by_row(void **state)
 {
     static const struct stage_case cases[] = {
@@ -273,10 +293,15 @@ static void test_rows_are_sorted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parsing),    cmocka_unit_test(test_allow_lists),
-        cmocka_unit_test(test_row_by_row), cmocka_unit_test(test_unwind),
-        cmocka_unit_test(test_redact),     cmocka_unit_test(test_group),
-        cmocka_unit_test(test_apply_row),  cmocka_unit_test(test_rows_are_sorted),
+        cmocka_unit_test(test_parsing),
+        cmocka_unit_test(test_allow_lists),
+        cmocka_unit_test(test_sources_elsewhere),
+        cmocka_unit_test(test_row_by_row),
+        cmocka_unit_test(test_unwind),
+        cmocka_unit_test(test_redact),
+        cmocka_unit_test(test_group),
+        cmocka_unit_test(test_apply_row),
+        cmocka_unit_test(test_rows_are_sorted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
