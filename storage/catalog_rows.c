@@ -16,6 +16,9 @@
 
 #define META_KEY "meta"
 
+/* A row wraps what a client nested as deep as a message may. */
+#define ROW_DEPTH (LIMIT_DEPTH_MESSAGE + 8)
+
 static struct bytes text_bytes(const char *s)
 {
     return (struct bytes){(const uint8_t *)s, strlen(s)};
@@ -32,7 +35,7 @@ static struct bv row_doc(const struct tcursor *c)
     struct bytes value = tcursor_value(c);
     struct error ignored;
 
-    if (bv_check(value.p, value.len, LIMIT_DEPTH_MESSAGE, &ignored) != 0)
+    if (bv_check(value.p, value.len, ROW_DEPTH, &ignored) != 0)
         return BV_NONE;
     return bv_doc(value.p);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "storage/engine_internal.h"
+#include "storage/wt_version.h"
 
 /*
  * Values up to 64 MB stay on leaf pages: a document is never cut into overflow blocks. Keys of
@@ -176,7 +177,7 @@ void engine_stats(struct engine *e, struct engine_stats *ret)
         ret->cache_max = stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_MAX);
         ret->cache_dirty = stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_DIRTY);
         ret->log_bytes_written = stat_of(cursor, WT_STAT_CONN_LOG_BYTES_WRITTEN);
-        ret->checkpoints = stat_of(cursor, WT_STAT_CONN_TXN_CHECKPOINT);
+        ret->checkpoints = stat_of(cursor, STAT_CHECKPOINTS);
         (void)cursor->close(cursor);
     }
     session_return(e, s);

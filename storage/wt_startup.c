@@ -11,10 +11,9 @@
  */
 #include "storage/wt_startup.h"
 
-#include <wiredtiger.h>
+#include "storage/wt_version.h"
 
-#if WIREDTIGER_VERSION_MAJOR == 3 && WIREDTIGER_VERSION_MINOR == 2 &&                              \
-    WIREDTIGER_VERSION_PATCH == 1 && defined(__x86_64__)
+#if WT_IS_321 && defined(__x86_64__)
 
 #include <dlfcn.h>
 #include <link.h>

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "base/limits.h"
 #include "storage/catalog_write.h"
 #include "storage/record_write.h"
 #include "tests/unit/json.h"
@@ -378,6 +379,30 @@ static void counts_after_a_kill(void **state)
     coll_unref(k);
 }
 
+/* As deep as a message may nest: the row is deeper still. */
+static void deep_options(void **state)
+{
+    uint8_t uuid[16] = {1};
+    struct coll *k;
+    struct bw w;
+
+    (void)state;
+    bw_init(&w, &op.arena);
+    for (int i = 0; i < LIMIT_DEPTH_MESSAGE - 1; i++)
+        bw_doc_begin(&w, "a");
+    for (int i = 0; i < LIMIT_DEPTH_MESSAGE - 1; i++)
+        bw_end(&w);
+    k = coll_new(c, "d.c", uuid, bw_done(&w));
+    make_tables(k);
+    put_row(k);
+    catalog_publish(c, NULL, k);
+    close_all();
+    open_all();
+    k = catalog_get(c, "d.c");
+    assert_non_null(k);
+    coll_unref(k);
+}
+
 /* A reference that outlives the catalog is no use after free. */
 static void late_reference(void **state)
 {
@@ -424,6 +449,7 @@ int main(void)
         TEST(unpublished_tables_are_swept),
         TEST(missing_table_is_refused),
         TEST(counts_after_a_kill),
+        TEST(deep_options),
         TEST(late_reference),
         TEST(in_memory),
     };
