@@ -145,6 +145,7 @@ static int store_retry(void *arg, struct stx *t, uint64_t first)
         r->stmts[old->n + i].optime = first + e->stmts[i].optime;
         r->optime = first + e->stmts[i].optime + (uint64_t)e->stmts[i].count - 1;
     }
+    r->term = oplog_term(e->w->op->database->oplog);
     r->date_ms = (int64_t)(first >> 32) * 1000;
     return retry_store(t, e->w->retry->lsid, r);
 }

@@ -14,15 +14,6 @@ def lsid():
     return {"id": Binary(uuid.uuid4().bytes, 4)}
 
 
-def plain(client_or_uri):
-    """A client that adds no session of its own to raw commands."""
-    return pymongo.MongoClient(client_or_uri, retryWrites=False)
-
-
-def run(db, raw, **command):
-    return raw.command({**command, "$db": db})
-
-
 @pytest.mark.parametrize("crash", [None, "stop", "kill"])
 def test_tx_01_retries_are_answered_once(disk_srv, crash):
     from raw import RawClient
@@ -46,7 +37,7 @@ def test_tx_01_retries_are_answered_once(disk_srv, crash):
         (third, lambda r: (r["value"], r["lastErrorObject"])),
     ):
         with RawClient(disk_srv.port) as raw:
-            one = raw.command({**command, "$db": "t"})
+            one = raw.command(command, "t")
             assert one["ok"] == 1, one
         if crash == "kill":
             disk_srv.kill()
@@ -54,10 +45,10 @@ def test_tx_01_retries_are_answered_once(disk_srv, crash):
         elif crash == "stop":
             disk_srv.restart()
         with RawClient(disk_srv.port) as raw:
-            two = raw.command({**command, "$db": "t"})
+            two = raw.command(command, "t")
         assert check(one) == check(two) and "writeErrors" not in two
     with RawClient(disk_srv.port) as raw:
-        late = raw.command({**first, "$db": "t"})
+        late = raw.command(first, "t")
         assert late["code"] == 225 and late["codeName"] == "TransactionTooOld"
     with pymongo.MongoClient(disk_srv.uri) as client:
         assert client.t.c.find_one({"_id": 1})["n"] == 2
@@ -73,12 +64,12 @@ def test_retried_batch_does_only_the_rest(srv, db, client):
     session = lsid()
     command = {
         "insert": "c", "documents": [{"_id": i} for i in range(3)],
-        "lsid": session, "txnNumber": Int64(1), "$db": db.name,
+        "lsid": session, "txnNumber": Int64(1),
     }
     with RawClient(srv.port) as raw:
-        assert raw.command(command)["n"] == 3
+        assert raw.command(command, db.name)["n"] == 3
         command["documents"] = [{"_id": i} for i in range(5)]
-        reply = raw.command(command)
+        reply = raw.command(command, db.name)
     assert reply["n"] == 5 and "writeErrors" not in reply
     assert reply["retriedStmtIds"] == [0, 1, 2]
     assert db.c.count_documents({}) == 5
@@ -87,13 +78,13 @@ def test_retried_batch_does_only_the_rest(srv, db, client):
 def test_multi_is_not_retryable(srv, db):
     from raw import RawClient
 
-    base = {"lsid": lsid(), "txnNumber": Int64(1), "$db": db.name}
+    base = {"lsid": lsid(), "txnNumber": Int64(1)}
     with RawClient(srv.port) as raw:
         update = {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}]}
-        assert raw.command({**update, **base})["code"] == 72
+        assert raw.command({**update, **base}, db.name)["code"] == 72
         delete = {"delete": "c", "deletes": [{"q": {}, "limit": 0}]}
-        assert raw.command({**delete, **base})["code"] == 72
-        assert raw.command({"ping": 1, **base})["ok"] == 0
+        assert raw.command({**delete, **base}, db.name)["code"] == 72
+        assert raw.command({"ping": 1, **base}, db.name)["ok"] == 0
 
 
 def test_oplog_entry_of_a_retryable_write(client, db):
