@@ -219,11 +219,12 @@ static struct diff_node *compute_value(struct arena *a, struct bv pre, struct bv
     return compute(a, pre, post, post.len);
 }
 
+/* A cut alone never outweighs the array: docs/decisions/0003-truncated-arrays.md. */
 static bool compute_array(struct diff_node *n, struct bv pre, struct bv post, uint64_t limit)
 {
     struct biter ipre = biter(pre), ipost = biter(post);
     struct belem b, p;
-    bool more_b = biter_next(&ipre, &b), more_p = biter_next(&ipost, &p);
+    bool more_b = biter_next(&ipre, &b), more_p = biter_next(&ipost, &p), fits;
     uint32_t i = 0;
 
     for (; more_p; i++, more_p = biter_next(&ipost, &p)) {
@@ -241,9 +242,10 @@ static bool compute_array(struct diff_node *n, struct bv pre, struct bv post, ui
         }
         more_b = more_b && biter_next(&ipre, &b);
     }
+    fits = n->bytes < limit;
     if (more_b)
         diff_resize(n, i);
-    return n->bytes < limit;
+    return fits;
 }
 
 /* Fields of the old document that the walk passed over: deleted, unless they come up later. */
