@@ -155,6 +155,7 @@ static int await_change(struct request *rq, const struct hello_args *a)
                        "Received a topology version with counter: %lld which is greater than the "
                        "server topology version counter: %lld",
                        (long long)seen, (long long)topology_counter(t));
+    TRY_RETURN(op_check(op));
     now_us = clock_mono_us();
     if (op->park_deadline_us == 0)
         op->park_deadline_us = now_us + a->max_await_ms * 1000;

@@ -284,6 +284,7 @@ int cmd_pruneOplog(struct request *rq)
     TRY_RETURN(need_oplog(rq));
     TRY_RETURN(oplog_prune(o, &rq->op, bv_is_missing(args.now) ? clock_wall_ms() : bv_i64(args.now),
                            &removed));
+    rq->op.ack_flush = oplog_flush_ticket(o); /* what was answered as removed stays removed */
     bw_i64(&rq->reply, "removed", removed);
     bw_ts(&rq->reply, "oldest", oplog_oldest(o));
     return 0;

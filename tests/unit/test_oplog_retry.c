@@ -94,7 +94,7 @@ static void records_come_back_as_written(void **state)
 
 static void a_new_number_replaces_the_old_one(void **state)
 {
-    struct retry_stmt s = {.stmt_id = 3, .kind = 'u'};
+    struct retry_stmt s = {.stmt_id = 3, .count = 1, .kind = 'u'};
     struct retry_record r;
     struct op op;
     struct db d;
@@ -147,7 +147,7 @@ static int show(void *arg, struct bv doc)
 
 static void records_are_shown_as_config_transactions(void **state)
 {
-    struct retry_stmt s = {.stmt_id = 0, .kind = 'd'};
+    struct retry_stmt s = {.stmt_id = 0, .count = 1, .kind = 'd'};
     struct shown shown = {0};
     uint64_t optime;
     struct bv ts;
@@ -174,7 +174,7 @@ static void records_are_shown_as_config_transactions(void **state)
 static void old_records_are_purged(void **state)
 {
     enum { N = 600 };
-    struct retry_stmt s = {.stmt_id = 0, .kind = 'd'};
+    struct retry_stmt s = {.stmt_id = 0, .count = 1, .kind = 'd'};
     struct shown shown = {0};
     struct op op;
     struct db d;
