@@ -209,7 +209,8 @@ static int open_stream(struct op *op, const struct aggregate_spec *s, struct qcu
                                       .pipeline = s->pipeline,
                                       .vars = s->vars,
                                       .let = s->let,
-                                      .read_level = s->read_level};
+                                      .read_level = s->read_level,
+                                      .v1_tokens = s->v1_tokens};
 
     return change_stream_open(op, &args, ret);
 }

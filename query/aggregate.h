@@ -15,6 +15,7 @@ struct aggregate_spec {
     struct bv hint;     /* or BV_NONE */
     bool allow_disk_use;
     const char *read_level; /* as given, or NULL; change streams allow "majority" only */
+    bool v1_tokens;         /* of change streams: in the form of older servers */
     struct expr_vars *vars; /* let; may be NULL */
     const struct eval *let;
     /* Source stages that the server answers ($currentOp, $collStats, ...): called when the first

@@ -25,10 +25,10 @@ struct cs_cursor {
     struct stream *stream;
     struct pushed_filter pushed;
     bool expanded;
-    bool splits;                   /* $changeStreamSplitLargeEvent is the last stage */
-    struct event_split split;      /* the event being handed out in fragments */
-    struct resume_token resume;    /* a fragment's, until its event has come by; else fragment -1 */
-    struct bv vars[EXPR_VARS_MAX]; /* let */
+    bool splits;                /* $changeStreamSplitLargeEvent is the last stage */
+    struct event_split split;   /* the event being handed out in fragments */
+    struct resume_token resume; /* a fragment's, until its event has come by; else fragment -1 */
+    struct bv *vars;            /* let */
     int nvars;
 
     /* within a call of next() */
@@ -343,6 +343,7 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
     c->base.tailable = c->base.await_data = c->base.change_stream = true;
     if (args->vars != NULL && args->let != NULL) {
         c->nvars = args->vars->nslots;
+        c->vars = ARENA_ARRAY(a, struct bv, c->nvars);
         for (int i = 0; i < c->nvars; i++)
             c->vars[i] = bv_dup(a, args->let->vars[i]);
     }

@@ -12,6 +12,7 @@ struct change_stream_args {
     struct expr_vars *vars; /* let; may be NULL */
     const struct eval *let; /* their values; NULL with vars */
     const char *read_level; /* explicit readConcern level, or NULL */
+    bool v1_tokens;         /* {$_generateV2ResumeTokens: false} */
 };
 
 /* Opens nothing that waits: the cursor's first batch does. Errors of reference A.2 to A.4. */

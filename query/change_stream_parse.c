@@ -225,7 +225,7 @@ int change_stream_parse(struct op *op, const struct change_stream_args *args, bo
     struct parsing p = {.op = op, .args = args, .arena = a, .split = split};
     struct bv spec;
 
-    p.out.token_version = 2;
+    p.out.token_version = args->v1_tokens ? 1 : 2;
     TRY_RETURN(check_stage(op, args, &spec));
     TRY_RETURN(parse_document(&p, spec));
     if (oplog_hidden(op->database->oplog))

@@ -254,6 +254,23 @@ def test_high_water_marks_fit_any_namespace(client, db):
         assert drain(s, 1)[0]["documentKey"] == {"_id": 1}
 
 
+def test_tokens_of_version_1(db):
+    stage = {"$changeStream": {}}
+    reply = db.command(
+        "aggregate", "c", pipeline=[stage], cursor={}, **{"$_generateV2ResumeTokens": False}
+    )
+    assert pbrt(reply)["_data"][18:] == "2B0229296E04"
+    db.c.insert_many([{"_id": 1}, {"_id": 2}])
+    batch = get_more(db, reply, 5000, batchSize=1)["cursor"]["nextBatch"]
+    assert batch[0]["_id"]["_data"].endswith("461E5F6964002B020004")
+    # a stream of version 2 goes on behind a token of version 1
+    reply = open_raw(db, "c", {"resumeAfter": batch[0]["_id"]})
+    assert [e["documentKey"]["_id"] for e in reply["cursor"]["firstBatch"]] == [2]
+    assert "6F7065726174696F6E54797065" in pbrt(reply)["_data"]
+    reply = open_raw(db, "c", {"resumeAfter": batch[0]["_id"]}, cursor={"batchSize": 0})
+    assert pbrt(reply) == batch[0]["_id"]
+
+
 def test_streams_need_an_oplog():
     with Server(memory=True, no_oplog=True) as srv, pymongo.MongoClient(srv.uri) as client:
         assert error_of(lambda: open_raw(client.t, "c")).code == 40573

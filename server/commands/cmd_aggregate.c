@@ -68,6 +68,7 @@ int aggregate_command_parse(struct request *rq, struct bv cmd, bool explaining,
 
     memset(ret, 0, sizeof(*ret));
     ret->allow_disk_use = true;
+    ret->generate_v2_tokens = true;
     TRY_RETURN(target(rq, cmd, &ret->spec.coll));
     TRY_RETURN(fields_parse(op, "aggregate", aggregate_fields, cmd, FIELDS_COMMAND, ret));
     if (bv_is_missing(ret->cursor) && !ret->explain && !explaining)
@@ -83,6 +84,7 @@ int aggregate_command_parse(struct request *rq, struct bv cmd, bool explaining,
     ret->spec.pipeline = ret->pipeline;
     ret->spec.allow_disk_use = ret->allow_disk_use;
     ret->spec.read_level = rq->read_concern_given ? read_levels[rq->read_level] : NULL;
+    ret->spec.v1_tokens = !ret->generate_v2_tokens;
     ret->spec.vars = let.vars;
     ret->spec.let = let.ev;
     ret->spec.rows = source_rows_for;
