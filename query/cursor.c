@@ -11,6 +11,8 @@ void exec_init(struct exec *x, struct op *op)
     x->stx = NULL;
     arena_init(&x->scratch);
     eval_init(&x->ev, op, &x->scratch);
+    if (x->db != NULL && x->db->oplog != NULL)
+        x->ev.cluster_time = oplog_visible(x->db->oplog);
 }
 
 void exec_fini(struct exec *x)

@@ -58,7 +58,7 @@ static void find_close(struct qcursor *c)
 
 static void explain_chain(struct stage *s, struct bw *w)
 {
-    bw_str(w, "stage", s->ops->name);
+    bw_str(w, "stage", s->ops->plan != NULL ? s->ops->plan : s->ops->name);
     if (s->ops->explain != NULL)
         s->ops->explain(s, w);
     if (s->source != NULL) {

@@ -55,7 +55,8 @@ static int parse_stage(struct op *op, struct arena *a, struct bv doc, struct pip
     if (bv_count(doc) != 1)
         return op_fail(op, 40323,
                        "A pipeline stage specification object must contain exactly one field.");
-    p.spec = bv_dup(a, bv_first(doc, &e));
+    p.doc = bv_dup(a, doc);
+    p.spec = bv_first(p.doc, &e);
     row = find_row(e.key);
     if (row == NULL)
         return op_fail(op, 40324, "Unrecognized pipeline stage name: '%s'", e.key);
@@ -163,12 +164,12 @@ void stage_close(struct stage *s)
     }
 }
 
-void *stage_new(struct arena *a, size_t size, const struct stage_ops *ops, struct bv spec)
+void *stage_new(struct arena *a, size_t size, const struct stage_ops *ops, struct bv doc)
 {
     struct stage *s = arena_zalloc(a, size);
 
     s->ops = ops;
-    s->spec = spec;
+    s->spec = doc;
     return s;
 }
 

@@ -18,13 +18,14 @@ struct stage_ops {
     int (*next)(struct stage *s, struct exec *x, struct bv *ret, bool *ret_more);
     void (*save)(struct stage *s, struct exec *x);  /* NULL: nothing to drop */
     void (*close)(struct stage *s);                 /* NULL: nothing to free */
-    void (*explain)(struct stage *s, struct bw *w); /* writes {$name: ...}; NULL: the raw spec */
+    void (*explain)(struct stage *s, struct bw *w); /* find's explain: fields of this plan stage */
+    const char *plan;                               /* its name there; NULL: name */
 };
 
 struct stage {
     const struct stage_ops *ops;
     struct stage *source; /* NULL: the first one (a scan) */
-    struct bv spec;       /* as given */
+    struct bv spec;       /* as given, {$name: ...}; BV_NONE: not out of a pipeline */
     const struct match *match; /* of a $match, for push-down and index choice; else NULL */
 };
 

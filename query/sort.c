@@ -26,7 +26,8 @@ struct row {
 struct sort {
     struct stage s;
     struct sort_spec spec;
-    int64_t limit; /* 0: none */
+    struct bv pattern; /* as given */
+    int64_t limit;     /* 0: none */
     int64_t ngiven;
     bool allow_disk;
 
@@ -313,8 +314,23 @@ static void sort_close(struct stage *s)
     sort->cap = 0;
 }
 
-static const struct stage_ops sort_ops = {
-    .name = "$sort", .next = sort_next, .save = sort_save, .close = sort_close};
+static void sort_explain(struct stage *s, struct bw *w)
+{
+    const struct sort *sort = (struct sort *)s;
+
+    bw_bv(w, "sortPattern", sort->pattern);
+    bw_i64(w, "memLimit", (int64_t)stage_memory_limit());
+    if (sort->limit > 0)
+        bw_i64(w, "limitAmount", sort->limit);
+    bw_str(w, "type", "simple");
+}
+
+static const struct stage_ops sort_ops = {.name = "$sort",
+                                          .next = sort_next,
+                                          .save = sort_save,
+                                          .close = sort_close,
+                                          .explain = sort_explain,
+                                          .plan = "SORT"};
 
 bool sort_limit(struct stage *s, int64_t n)
 {
@@ -336,7 +352,8 @@ int sort_new(struct op *op, struct arena *a, struct bv spec, int64_t limit, bool
         *ret = limit > 0 ? limit_new(a, limit) : skip_new(a, 0);
         return 0;
     }
-    sort = stage_new(a, sizeof(*sort), &sort_ops, bv_dup(a, spec));
+    sort = stage_new(a, sizeof(*sort), &sort_ops, BV_NONE);
+    sort->pattern = bv_dup(a, spec);
     TRY_RETURN(sort_spec_parse(op, a, spec, &sort->spec));
     sort->limit = limit;
     sort->allow_disk = allow_disk_use;
@@ -348,5 +365,7 @@ int stage_sort_parse(struct stage_parser *p, struct stage **ret)
 {
     if (p->spec.type == BV_DOC && bv_empty(p->spec))
         return op_fail(p->op, 15976, "$sort stage must have at least one sort key");
-    return sort_new(p->op, p->a, p->spec, 0, p->ctx->allow_disk_use, ret);
+    TRY_RETURN(sort_new(p->op, p->a, p->spec, 0, p->ctx->allow_disk_use, ret));
+    (*ret)->spec = p->doc;
+    return 0;
 }

@@ -21,15 +21,16 @@ struct stage_parser {
     struct op *op;
     struct arena *a;
     struct pipeline_ctx *ctx;
-    struct bv spec;   /* what stands behind the stage's name */
+    struct bv doc;    /* {$name: spec}, in the arena */
+    struct bv spec;   /* what stands behind the stage's name, inside doc */
     const char *name; /* "$match" */
 };
 
 typedef int (*stage_parse_fn)(struct stage_parser *p, struct stage **ret);
 
-/* A zeroed stage of the given size with its ops and spec set. */
-void *stage_new(struct arena *a, size_t size, const struct stage_ops *ops, struct bv spec);
-#define STAGE_NEW(p, type, ops) ((type *)stage_new((p)->a, sizeof(type), (ops), (p)->spec))
+/* A zeroed stage of the given size; doc: {$name: spec}, or BV_NONE outside pipelines. */
+void *stage_new(struct arena *a, size_t size, const struct stage_ops *ops, struct bv doc);
+#define STAGE_NEW(p, type, ops) ((type *)stage_new((p)->a, sizeof(type), (ops), (p)->doc))
 
 /* A whole number of a stage's argument: the code for what is no number, the code for what is not
  * whole or below `min`. */

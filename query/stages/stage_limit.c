@@ -40,18 +40,18 @@ static int skip_next(struct stage *s, struct exec *x, struct bv *ret, bool *ret_
 
 static void limit_explain(struct stage *s, struct bw *w)
 {
-    bw_i64(w, "$limit", ((struct counted *)s)->n);
+    bw_i64(w, "limitAmount", ((struct counted *)s)->n);
 }
 
 static void skip_explain(struct stage *s, struct bw *w)
 {
-    bw_i64(w, "$skip", ((struct counted *)s)->n);
+    bw_i64(w, "skipAmount", ((struct counted *)s)->n);
 }
 
 static const struct stage_ops limit_ops = {
-    .name = "$limit", .next = limit_next, .explain = limit_explain};
+    .name = "$limit", .next = limit_next, .explain = limit_explain, .plan = "LIMIT"};
 static const struct stage_ops skip_ops = {
-    .name = "$skip", .next = skip_next, .explain = skip_explain};
+    .name = "$skip", .next = skip_next, .explain = skip_explain, .plan = "SKIP"};
 
 static struct stage *counted_new(struct arena *a, const struct stage_ops *ops, int64_t n)
 {
@@ -88,7 +88,7 @@ int stage_limit_parse(struct stage_parser *p, struct stage **ret)
 
     TRY_RETURN(stage_int(p, 5107201, 15958, 1, &n));
     *ret = limit_new(p->a, n);
-    (*ret)->spec = p->spec;
+    (*ret)->spec = p->doc;
     return 0;
 }
 
@@ -98,6 +98,6 @@ int stage_skip_parse(struct stage_parser *p, struct stage **ret)
 
     TRY_RETURN(stage_int(p, 5107200, 5107200, 0, &n));
     *ret = skip_new(p->a, n);
-    (*ret)->spec = p->spec;
+    (*ret)->spec = p->doc;
     return 0;
 }
