@@ -404,6 +404,7 @@ static void *thread_main(void *p)
     struct executor *ex = t->ex;
 
     t->body(ex, &t->worker);
+    request_thread_end();
     free(t->worker.scratch);
     free(t);
     mutex_lock(&ex->threads_mx);

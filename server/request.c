@@ -78,6 +78,18 @@ void request_free(struct request *rq)
     free(rq);
 }
 
+void request_thread_end(void)
+{
+    while (reused != NULL) {
+        struct request *rq = reused;
+
+        reused = rq->free_next;
+        op_fini(&rq->op);
+        free(rq);
+    }
+    nreused = 0;
+}
+
 void request_rest(struct request *rq)
 {
     arena_fini(&rq->op.arena);
