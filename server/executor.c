@@ -1,89 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "server/executor.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
+/* Queues, waking, and the threads: workers, the reserved one, schema, timer. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "server/executor_internal.h"
 #include "server/serve.h"
 #include "server/server.h"
 
 enum {
     WORKERS_MAX = 64,
-    LISTENERS_MAX = 8,
     QUEUE_TURNS = 16, /* queued connections before a look at epoll */
     WATCH_MS = 10,    /* how often a busy pool is looked at */
     EXTRA_WORKER_IDLE_MS = 10000,
     TICK_MS = 1000,
     STOP_GRACE_MS = 3000, /* for clients that are slow to take their last reply */
-};
-
-/* epoll data: slot | generation << 32 for a connection, else one of these. */
-#define EVENT_QUEUE    UINT64_MAX
-#define EVENT_LISTENER (UINT64_MAX - LISTENERS_MAX)
-
-struct queue {
-    struct conn *head, **tail;
-};
-
-struct task {
-    struct task *next;
-    void (*fn)(void *arg);
-    void *arg;
-};
-
-struct executor {
-    struct server *server;
-    int epoll_fd, event_fd;
-    int listeners[LISTENERS_MAX];
-    int nlisteners;
-    bool started;
-    _Atomic bool stopping; /* no new messages */
-    _Atomic bool quitting; /* threads return */
-    int64_t stop_deadline_us;
-
-    struct mutex mx; /* queues and slots */
-    struct queue ready;
-    struct queue quick; /* requests of CMD_QUICK commands */
-    _Atomic int queued; /* in both */
-    struct conn *free_conns;
-    struct conn **conns; /* LIMIT_CONNECTIONS slots, filled from the front */
-    _Atomic uint32_t nslots;
-    pthread_cond_t all_closed;
-
-    _Atomic int idle;          /* workers in epoll_wait */
-    _Atomic bool signalled;    /* a worker has been told of the queue and has not looked yet */
-    _Atomic uint64_t progress; /* requests ended */
-    _Atomic int workers;
-    int base_workers;
-    _Atomic bool watching; /* the timer thread looks at the pool */
-    _Atomic bool reserve_active;
-
-    struct mutex schema_mx;
-    pthread_cond_t schema_cv;
-    struct queue schema;
-    struct task *tasks, **tasks_tail;
-
-    struct mutex timer_mx;
-    pthread_cond_t timer_cv;
-    struct timer_heap timers;
-    struct mutex reserve_mx;
-    pthread_cond_t reserve_cv;
-
-    struct mutex threads_mx;
-    pthread_cond_t threads_cv;
-    int threads; /* running */
-    void (*tick)(struct server *s);
 };
 
 /* --- queues ----------------------------------------------------------------------------------- */
@@ -207,189 +142,6 @@ void request_interrupt(struct request *rq, int code)
     request_wake(rq, WAKE_INTERRUPT);
 }
 
-/* --- connections ------------------------------------------------------------------------------ */
-
-static uint64_t conn_key(const struct conn *c)
-{
-    return c->slot | (uint64_t)c->gen << 32;
-}
-
-bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idle)
-{
-    struct epoll_event ev = {.events = events | EPOLLRDHUP | EPOLLONESHOT};
-    bool ok;
-    int rc;
-
-    mutex_lock(&c->mx);
-    ev.data.u64 = conn_key(c);
-    ok = !idle || (events & EPOLLIN) == 0 || !atomic_load(&ex->stopping);
-    if (ok) {
-        if (idle)
-            c->state = CONN_ARMED;
-        rc = epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
-        ASSERT(rc == 0); /* the socket is open */
-    }
-    mutex_unlock(&c->mx);
-    return ok;
-}
-
-void executor_close(struct executor *ex, struct conn *c)
-{
-    mutex_lock(&c->mx);
-    ASSERT(c->rq == NULL);
-    c->state = CONN_FREE;
-    c->gen++;
-    c->hung_up = c->streaming = false;
-    mutex_unlock(&c->mx);
-    epoll_ctl(ex->epoll_fd, EPOLL_CTL_DEL, c->transport.fd, NULL);
-    transport_close(&c->transport);
-    conn_clear(c);
-    mutex_lock(&ex->mx);
-    c->queue_next = ex->free_conns;
-    ex->free_conns = c;
-    if (atomic_fetch_sub(&ex->server->counters.connections, 1) == 1)
-        pthread_cond_broadcast(&ex->all_closed);
-    mutex_unlock(&ex->mx);
-}
-
-/* A slot for a new connection; NULL when all are taken. */
-static struct conn *conn_take(struct executor *ex)
-{
-    struct conn *c;
-    uint32_t slot;
-
-    mutex_lock(&ex->mx);
-    c = ex->free_conns;
-    slot = atomic_load(&ex->nslots);
-    if (c != NULL) {
-        ex->free_conns = c->queue_next;
-    } else if (slot < LIMIT_CONNECTIONS) {
-        c = calloc(1, sizeof(*c));
-        if (c == NULL)
-            abort();
-        mutex_init(&c->mx);
-        c->slot = slot;
-        c->server = ex->server;
-        ex->conns[slot] = c;
-        atomic_store(&ex->nslots, slot + 1);
-    }
-    if (c != NULL)
-        atomic_fetch_add(&ex->server->counters.connections, 1);
-    mutex_unlock(&ex->mx);
-    return c;
-}
-
-static char *describe_peer(const struct sockaddr_storage *ss)
-{
-    char ip[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 16] = "anonymous unix socket";
-
-    if (ss->ss_family == AF_INET) {
-        const struct sockaddr_in *in4 = (const void *)ss;
-
-        inet_ntop(AF_INET, &in4->sin_addr, ip, sizeof(ip));
-        snprintf(text, sizeof(text), "%s:%u", ip, ntohs(in4->sin_port));
-    } else if (ss->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const void *)ss;
-
-        inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
-        snprintf(text, sizeof(text), "[%s]:%u", ip, ntohs(in6->sin6_port));
-    }
-    return strdup(text);
-}
-
-static void admit(struct executor *ex, int fd, const struct sockaddr_storage *peer)
-{
-    struct server *s = ex->server;
-    struct conn *c = atomic_load(&ex->stopping) ? NULL : conn_take(ex);
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT};
-    int one = 1;
-
-    if (c == NULL) {
-        close(fd);
-        return;
-    }
-    c->local = peer->ss_family == AF_UNIX;
-    if (!c->local) {
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    }
-    transport_init_plain(&c->transport, fd);
-    c->remote = describe_peer(peer);
-    c->id = atomic_fetch_add(&s->counters.connections_created, 1) + 1;
-    mutex_lock(&c->mx);
-    c->state = CONN_ARMED;
-    ev.data.u64 = conn_key(c);
-    if (epoll_ctl(ex->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
-        c->state = CONN_BUSY;
-        mutex_unlock(&c->mx);
-        executor_close(ex, c);
-        return;
-    }
-    mutex_unlock(&c->mx);
-}
-
-static void accept_some(struct executor *ex, int i)
-{
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLONESHOT,
-                             .data.u64 = EVENT_LISTENER + (uint64_t)i};
-
-    for (int n = 0; n < 64; n++) {
-        struct sockaddr_storage ss = {.ss_family = AF_UNIX};
-        socklen_t len = sizeof(ss);
-        int fd =
-            accept4(ex->listeners[i], (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE) {
-                log_event(LOG_WARNING, "network", "out of file descriptors", );
-                usleep(10000); /* the backlog keeps the client; without a pause we would spin */
-            }
-            break;
-        }
-        admit(ex, fd, &ss);
-    }
-    if (!atomic_load(&ex->stopping))
-        epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, ex->listeners[i], &ev);
-}
-
-/* An event of a connection: takes it over if it was armed; else its request is waiting and the
- * client has hung up, or spoken out of turn. True: the caller owns it now. */
-static bool claim(struct executor *ex, uint64_t key, uint32_t events, struct conn **ret)
-{
-    struct conn *c = ex->conns[(uint32_t)key];
-    bool mine = false;
-
-    mutex_lock(&c->mx);
-    if (c->gen == (uint32_t)(key >> 32)) {
-        if (c->state == CONN_ARMED) {
-            c->state = CONN_BUSY;
-            mine = true;
-        } else if (c->state == CONN_BUSY && c->rq != NULL &&
-                   ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || c->streaming)) {
-            c->hung_up = true;
-            request_interrupt(c->rq, ERR_INTERRUPTED);
-        }
-    }
-    mutex_unlock(&c->mx);
-    *ret = c;
-    return mine;
-}
-
-void executor_each_conn(struct executor *ex,
-                        void (*fn)(void *arg, struct conn *c, struct request *rq), void *arg)
-{
-    uint32_t n = atomic_load(&ex->nslots);
-
-    for (uint32_t i = 0; i < n; i++) {
-        struct conn *c = ex->conns[i];
-
-        mutex_lock(&c->mx);
-        if (c->state != CONN_FREE)
-            fn(arg, c, c->rq);
-        mutex_unlock(&c->mx);
-    }
-}
-
 /* --- threads ---------------------------------------------------------------------------------- */
 
 struct thread_arg {
@@ -445,9 +197,7 @@ static void handle_event(struct executor *ex, struct worker *w, const struct epo
 
     if (ev->data.u64 == EVENT_QUEUE)
         atomic_store(&ex->signalled, false);
-    else if (ev->data.u64 >= EVENT_LISTENER)
-        accept_some(ex, (int)(ev->data.u64 - EVENT_LISTENER));
-    else if (claim(ex, ev->data.u64, ev->events, &c))
+    else if (conn_table_event(ex, ev->data.u64, ev->events, &c))
         serve_conn(w, c);
 }
 
@@ -664,16 +414,9 @@ static void timer_body(struct executor *ex, struct worker *w)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-static void add_to_epoll(struct executor *ex, int fd, uint32_t events, uint64_t key)
-{
-    struct epoll_event ev = {.events = events, .data.u64 = key};
-
-    if (epoll_ctl(ex->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
-        abort();
-}
-
 struct executor *executor_new(struct server *s)
 {
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = EVENT_QUEUE};
     struct executor *ex = calloc(1, sizeof(*ex));
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -701,7 +444,8 @@ struct executor *executor_new(struct server *s)
     queue_init(&ex->schema);
     ex->tasks_tail = &ex->tasks;
     timer_heap_init(&ex->timers);
-    add_to_epoll(ex, ex->event_fd, EPOLLIN | EPOLLET, EVENT_QUEUE);
+    if (epoll_ctl(ex->epoll_fd, EPOLL_CTL_ADD, ex->event_fd, &ev) != 0)
+        abort();
     return ex;
 }
 
@@ -714,30 +458,6 @@ void executor_start(struct executor *ex, void (*tick)(struct server *s))
     spawn(ex, reserve_body, (struct worker){.reserved = true});
     spawn(ex, schema_body, (struct worker){.schema = true});
     spawn(ex, timer_body, (struct worker){.schema = true});
-}
-
-void executor_listen(struct executor *ex, int fd)
-{
-    int i = ex->nlisteners++;
-
-    ASSERT(i < LISTENERS_MAX);
-    ex->listeners[i] = fd;
-    add_to_epoll(ex, fd, EPOLLIN | EPOLLONESHOT, EVENT_LISTENER + (uint64_t)i);
-}
-
-/* Closes what is idle and interrupts what waits. */
-static void stop_conn(void *arg, struct conn *c, struct request *rq)
-{
-    struct executor *ex = arg;
-
-    if (c->state == CONN_ARMED && c->out == NULL && rq == NULL) {
-        c->state = CONN_BUSY;
-        executor_queue(ex, c); /* a worker finds the server stopping and closes it */
-    } else if (rq != NULL) {
-        request_interrupt(rq, ERR_INTERRUPTED_AT_SHUTDOWN);
-    }
-    if (clock_mono_us() > ex->stop_deadline_us)
-        shutdown(c->transport.fd, SHUT_RDWR); /* a client that does not read its reply */
 }
 
 static void quit_threads(struct executor *ex)
@@ -762,11 +482,7 @@ void executor_stop(struct executor *ex)
 {
     ex->stop_deadline_us = clock_mono_us() + STOP_GRACE_MS * 1000;
     atomic_store(&ex->stopping, true);
-    for (int i = 0; i < ex->nlisteners; i++) {
-        epoll_ctl(ex->epoll_fd, EPOLL_CTL_DEL, ex->listeners[i], NULL);
-        close(ex->listeners[i]);
-    }
-    ex->nlisteners = 0;
+    conn_table_refuse(ex);
     if (!ex->started)
         return;
     /* Again and again: a request may have been between two states, and a connection may have been
@@ -774,7 +490,7 @@ void executor_stop(struct executor *ex)
     mutex_lock(&ex->mx);
     while (atomic_load(&ex->server->counters.connections) > 0) {
         mutex_unlock(&ex->mx);
-        executor_each_conn(ex, stop_conn, ex);
+        conn_table_stop_idle(ex);
         mutex_lock(&ex->mx);
         if (atomic_load(&ex->server->counters.connections) > 0)
             mutex_wait(&ex->mx, &ex->all_closed, clock_mono_us() + 50000);
@@ -787,17 +503,13 @@ void executor_free(struct executor *ex)
 {
     if (ex == NULL)
         return;
-    for (uint32_t i = 0; i < atomic_load(&ex->nslots); i++) {
-        mutex_fini(&ex->conns[i]->mx);
-        free(ex->conns[i]);
-    }
     while (ex->tasks != NULL) {
         struct task *t = ex->tasks;
 
         ex->tasks = t->next;
         free(t);
     }
-    free(ex->conns);
+    conn_table_fini(ex);
     timer_heap_fini(&ex->timers);
     close(ex->epoll_fd);
     close(ex->event_fd);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Registered cursors, shared by cursors.c (the registry) and cursor_batch.c (batches). */
+#ifndef RUNNEL_SERVER_CURSORS_INTERNAL_H
+#define RUNNEL_SERVER_CURSORS_INTERNAL_H
+
+#include "server/cursors.h"
+
+struct cursor_entry {
+    struct cursor_entry *next;
+    struct qcursor *c;
+    int64_t id; /* 0: not registered */
+    struct lsid_key lsid;
+    bool has_lsid;
+    bool majority; /* readConcern of the command that opened it */
+    bool no_timeout;
+    bool killed;            /* goes when it is unpinned */
+    struct request *pinned; /* uses it; else NULL */
+    int64_t last_use_us;
+    int64_t budget_us;        /* left of the opening command's maxTimeMS; 0: no limit */
+    int64_t limit, delivered; /* rows */
+    uint8_t *stash;           /* a row that did not fit into the last batch */
+};
+
+/* Gives the entry an id and registers it; on failure it is still the caller's. */
+int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *e) MUST_CHECK;
+/* Frees an entry that is not registered, with its cursor. */
+void cursor_entry_free(struct cursor_entry *e);
+/* rq->cursor: the cursor `id`, for this request alone. 43, 13, 143 or one of 50736 to 50738. */
+int cursor_pin(struct request *rq, int64_t id, const char *ns) MUST_CHECK;
+/* The cursor that rq has pinned is at its end, or broken: it goes. */
+void cursor_doom(struct request *rq);
+
+#endif
