@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
@@ -67,7 +68,8 @@ void flusher_wait(struct oplog *o, uint64_t optime)
 static bool unsynced(const struct oplog *o)
 {
     return atomic_load(&o->began) != atomic_load(&o->covered) ||
-           atomic_load(&o->horizon.visible) > atomic_load(&o->hub.announced);
+           atomic_load(&o->horizon.visible) > atomic_load(&o->hub.announced) ||
+           atomic_load(&o->horizon.wants) != 0;
 }
 
 /* --- the ceiling --------------------------------------------------------------------------- */
@@ -150,19 +152,29 @@ static uint64_t coverable(const struct oplog *o)
     return ended == began ? began : atomic_load(&o->covered);
 }
 
+/* The sync itself. All sessions may be leased for a moment: that is no failure. */
+static int sync_when_possible(struct oplog *o, struct op *op)
+{
+    int rc = FAULT_ERROR(FLUSH_BEFORE);
+
+    if (rc != 0)
+        return error_set(&op->err, rc, "fault point");
+    while ((rc = engine_sync_log(o->engine, &op->err)) == ERR_TEMPORARILY_UNAVAILABLE)
+        usleep(1000);
+    return rc;
+}
+
 static void sync_log(struct oplog *o, struct op *op)
 {
     uint64_t ceiling = ceiling_due(o);
-    int rc;
 
-    if (ceiling != 0 && write_ceiling(o, op, ceiling) != 0)
-        die("cannot write the ceiling of optimes", &op->err);
-    rc = FAULT_ERROR(FLUSH_BEFORE);
-    if (rc != 0)
-        error_set(&op->err, rc, "fault point");
-    else
-        rc = engine_sync_log(o->engine, &op->err);
-    if (rc != 0)
+    if (ceiling != 0 && write_ceiling(o, op, ceiling) != 0) {
+        /* Those who need it wait on; the next sync tries again. */
+        log_event(LOG_ERROR, "oplog", "cannot write the ceiling of optimes",
+                  {"error", LOG_STR(op->err.text)}, );
+        ceiling = 0;
+    }
+    if (sync_when_possible(o, op) != 0)
         die("cannot sync the log", &op->err);
     FAULT(FLUSH_AFTER);
     if (ceiling != 0)

@@ -139,6 +139,8 @@ bool horizon_advance(struct horizon *h, uint64_t ts)
     uint64_t slot;
     bool moved = false;
 
+    if (atomic_load(&h->allocated) >= ts)
+        return false;
     mutex_lock(&h->mx);
     if (h->last < ts) {
         (void)take_locked(h, ts, 1, &slot);
