@@ -179,6 +179,37 @@ static void a_waiter_that_comes_during_the_publication_is_woken(void **state)
     op_fini(&op);
 }
 
+/* Who waits for an entry that is not even visible yet has the flusher asked when it becomes so. */
+static void a_wait_ahead_of_the_visible_horizon_asks_later(void **state)
+{
+    struct parked p;
+    struct error err;
+    struct held h;
+    struct op op;
+    struct db d;
+
+    (void)state;
+    op_init(&op);
+    db_open(&d, false, &roomy);
+    OK(fault_set("flushBefore:wait", &err));
+    put(&d, &op, "db.a", 1);
+    while (fault_hits("flushBefore") == 0) /* from here on the flusher hears nothing */
+        usleep(1000);
+    held_start(&h, &d);
+    parked_init(&p);
+    p.op.ack_durable = put(&d, &op, "db.a", 2);
+    assert_int_equal(oplog_wait_ack(d.oplog, &p.op), INT_PARK);
+    atomic_store(&d.oplog->flusher.asked, false);
+    held_release(&h);
+    assert_true(atomic_load(&d.oplog->flusher.asked));
+    OK(fault_set("flushBefore:off", &err));
+    assert_true(parked_wait(&p));
+    parked_fini(&p);
+    fault_clear_all();
+    db_remove(&d);
+    op_fini(&op);
+}
+
 static void a_ticket_covers_what_was_committed_before(void **state)
 {
     struct parked p;
@@ -523,6 +554,7 @@ int main(void)
         cmocka_unit_test(a_reply_waits_for_the_visible_horizon),
         cmocka_unit_test(one_sync_serves_all_who_wait),
         cmocka_unit_test(a_waiter_that_comes_during_the_publication_is_woken),
+        cmocka_unit_test(a_wait_ahead_of_the_visible_horizon_asks_later),
         cmocka_unit_test(a_ticket_covers_what_was_committed_before),
         cmocka_unit_test(unsynced_commits_become_durable_without_being_asked),
         cmocka_unit_test(only_matching_entries_wake),
