@@ -5,13 +5,14 @@
 #include "query/source.h"
 #include "server/ops.h"
 #include "server/server.h"
+#include "server/sessions.h"
 #include "server/stats.h"
 
 struct rows {
     struct request *rq;
     struct bv spec;
     struct bv *docs;
-    size_t n;
+    size_t n, cap; /* cap: for rows that are added one by one */
 };
 
 static int no_rows(struct rows *r)
@@ -129,6 +130,35 @@ static int index_stats(struct rows *r)
     return 0;
 }
 
+static void add_session(void *arg, const struct lsid_key *key, int64_t last_use_ms)
+{
+    struct rows *r = arg;
+    struct arena *a = &r->rq->op.arena;
+    struct bw w;
+
+    if (r->n == r->cap)
+        return;
+    bw_init(&w, a);
+    bw_doc_begin(&w, "_id");
+    bw_uuid(&w, "id", key->bytes);
+    bw_bin(&w, "uid", 0, key->bytes + 16, LSID_KEY_BYTES - 16);
+    bw_end(&w);
+    bw_date(&w, "lastUse", last_use_ms);
+    r->docs[r->n++] = bw_done(&w);
+}
+
+static int local_sessions(struct rows *r)
+{
+    struct sessions *s = r->rq->server->sessions;
+
+    r->cap = (size_t)sessions_count(s);
+    r->docs = arena_try(&r->rq->op.arena, (r->cap + 1) * sizeof(r->docs[0]));
+    if (r->docs == NULL)
+        return op_fail(&r->rq->op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory to list the sessions");
+    sessions_each(s, add_session, r);
+    return 0;
+}
+
 enum { ON_COLLECTION = 1, ON_DATABASE = 2, ON_ADMIN = 4 };
 
 /* Sorted by name. */
@@ -137,9 +167,12 @@ static const struct {
     unsigned where;
     int (*rows)(struct rows *r);
 } stages[] = {
-    {"$collStats", ON_COLLECTION, coll_stats},    {"$currentOp", ON_ADMIN, current_op},
-    {"$documents", ON_DATABASE, documents},       {"$indexStats", ON_COLLECTION, index_stats},
-    {"$listLocalSessions", ON_DATABASE, no_rows}, {"$listSessions", ON_COLLECTION, no_rows},
+    {"$collStats", ON_COLLECTION, coll_stats},
+    {"$currentOp", ON_ADMIN, current_op},
+    {"$documents", ON_DATABASE, documents},
+    {"$indexStats", ON_COLLECTION, index_stats},
+    {"$listLocalSessions", ON_DATABASE, local_sessions},
+    {"$listSessions", ON_COLLECTION, no_rows},
     {"$planCacheStats", ON_COLLECTION, no_rows},
 };
 
