@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the drivers' unified specification tests, as far as they say something about the server.
+
+What a test's operations give, their errors, what the collections hold afterwards: checked. Which
+commands the driver sent (expectEvents): not checked, that is PyMongo's business.
+"""
+
+import datetime
+import inspect
+import re
+import time
+
+import pymongo
+import pytest
+from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp, json_util
+from pymongo import ReturnDocument
+from pymongo.cursor import Cursor
+from pymongo.errors import (BulkWriteError, ConnectionFailure, InvalidOperation, OperationFailure,
+                            PyMongoError)
+from pymongo.operations import (DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany,
+                                UpdateOne)
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+JSON = json_util.JSONOptions(json_mode=json_util.JSONMode.RELAXED, tz_aware=True)
+EVENT_TIMEOUT_S = 20
+NOT_IMPLEMENTED = 238
+
+
+class Unsupported(Exception):
+    """The test needs something this runner or PyMongo does not do."""
+
+
+def load(path):
+    return json_util.loads(path.read_text(), json_options=JSON)
+
+
+def version(text):
+    return tuple(int(part) for part in text.split("."))
+
+
+def unmet(requirements, server_version):
+    """Why none of the requirements holds, or None."""
+    if not requirements:
+        return None
+    for r in requirements:
+        if not (version(r.get("minServerVersion", "0")) <= server_version
+                <= version(r.get("maxServerVersion", "999"))):
+            continue
+        if "replicaset" in r.get("topologies", ["replicaset"]) and not r.get("auth") \
+                and r.get("serverless") != "require":
+            return None
+    return "for other servers"
+
+
+def snake(name):
+    return re.sub(r"([A-Z])", lambda m: "_" + m.group(1).lower(), name)
+
+
+# --- matching -------------------------------------------------------------------------------------
+
+TYPES = {
+    "double": float, "string": str, "object": dict, "array": list, "binData": (bytes, Binary),
+    "objectId": ObjectId, "bool": bool, "date": datetime.datetime, "null": type(None),
+    "regex": Regex, "int": int, "long": (int, Int64), "timestamp": Timestamp,
+    "decimal": Decimal128, "number": (int, float, Decimal128),
+}
+
+
+def special(entities, expected, actual, present, where):
+    (name, want), = expected.items()
+    if name == "$$exists":
+        assert present == want, f"{where}: present is {present}"
+    elif name == "$$type":
+        names = [want] if isinstance(want, str) else want
+        assert present and any(isinstance(actual, TYPES[n]) for n in names), f"{where}: {actual!r}"
+    elif name == "$$unsetOrMatches":
+        if present and actual is not None:
+            match(entities, want, actual, where)
+    elif name == "$$matchesEntity":
+        match(entities, entities[want], actual, where)
+    elif name == "$$matchesHexBytes":
+        assert actual == bytes.fromhex(want), where
+    elif name == "$$sessionLsid":
+        assert actual == entities[want].session_id, where
+    else:
+        raise Unsupported(name)
+
+
+def is_special(v):
+    return isinstance(v, dict) and len(v) == 1 and next(iter(v)).startswith("$$")
+
+
+def match(entities, expected, actual, where="", root=True):
+    if is_special(expected):
+        special(entities, expected, actual, True, where)
+    elif isinstance(expected, dict):
+        assert isinstance(actual, dict), f"{where}: {actual!r} is no document"
+        for key, want in expected.items():
+            at = f"{where}.{key}"
+            if is_special(want):
+                special(entities, want, actual.get(key), key in actual, at)
+            else:
+                assert key in actual, f"{at} is missing in {actual!r}"
+                match(entities, want, actual[key], at, False)
+        assert root or set(actual) <= set(expected), f"{where}: {actual!r} has more fields"
+    elif isinstance(expected, list):
+        assert isinstance(actual, list) and len(actual) == len(expected), f"{where}: {actual!r}"
+        for i, (want, got) in enumerate(zip(expected, actual)):
+            match(entities, want, got, f"{where}[{i}]", root)
+    else:
+        assert isinstance(actual, bool) == isinstance(expected, bool), f"{where}: {actual!r}"
+        assert actual == expected, f"{where}: {actual!r} is not {expected!r}"
+
+
+# --- results as the specification names them ------------------------------------------------------
+
+
+def bulk_result(details):
+    return {
+        "deletedCount": details["nRemoved"],
+        "insertedCount": details["nInserted"],
+        "matchedCount": details["nMatched"],
+        "modifiedCount": details["nModified"],
+        "upsertedCount": details["nUpserted"],
+        "upsertedIds": {str(u["index"]): u["_id"] for u in details["upserted"]},
+    }
+
+
+def plain(result):
+    """A PyMongo result as a document."""
+    name = type(result).__name__
+    if not getattr(result, "acknowledged", True):
+        return {"acknowledged": False}
+    if name == "InsertOneResult":
+        return {"insertedId": result.inserted_id}
+    if name == "InsertManyResult":
+        return {"insertedIds": {str(i): v for i, v in enumerate(result.inserted_ids)}}
+    if name == "UpdateResult":
+        out = {"matchedCount": result.matched_count, "modifiedCount": result.modified_count,
+               "upsertedCount": 0 if result.upserted_id is None else 1}
+        if result.upserted_id is not None:
+            out["upsertedId"] = result.upserted_id
+        return out
+    if name == "DeleteResult":
+        return {"deletedCount": result.deleted_count}
+    if name == "BulkWriteResult":
+        return bulk_result(result.bulk_api_result)
+    return result
+
+
+# --- a test at work -------------------------------------------------------------------------------
+
+
+def options(method, arguments):
+    """Arguments as keywords of the method, with the values that PyMongo wants."""
+    known = inspect.signature(method).parameters
+    out = {}
+    for key, value in arguments.items():
+        if key == "rawData":
+            raise Unsupported(key)
+        if key in ("hint", "keys") and isinstance(value, dict):
+            value = list(value.items())
+        elif key == "returnDocument":
+            value = ReturnDocument.AFTER if value == "After" else ReturnDocument.BEFORE
+        # What the method does not name goes into the command as it is.
+        name = {"fieldName": "key", "timeoutMS": "timeout_ms",
+                "maxTimeMS": "max_time_ms"}.get(key, snake(key))
+        out[name if name in known else key] = value
+    return out
+
+
+def write_request(request):
+    (name, arguments), = request.items()
+    kinds = {"insertOne": InsertOne, "updateOne": UpdateOne, "updateMany": UpdateMany,
+             "replaceOne": ReplaceOne, "deleteOne": DeleteOne, "deleteMany": DeleteMany}
+    return kinds[name](**options(kinds[name], arguments))
+
+
+class Run:
+    """The entities of one test."""
+
+    def __init__(self, srv, data, test):
+        self.srv = srv
+        self.data = data
+        self.test = test
+        self.entities = {}
+        self.opened = []
+        self.failpoints = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        for name in self.failpoints:
+            self.own.admin.command("configureFailPoint", name, mode="off")
+        for o in reversed(self.opened):
+            o.close() if hasattr(o, "close") else o.end_session()
+
+    def client(self, **kwargs):
+        c = pymongo.MongoClient(self.srv.uri, serverSelectionTimeoutMS=20000, tz_aware=True,
+                                **kwargs)
+        self.opened.append(c)
+        return c
+
+    def run(self):
+        self.own = self.client()
+        self.set_up_data()
+        for entity in self.data["createEntities"]:
+            self.create_entity(entity)
+        for operation in self.test["operations"]:
+            self.operation(operation)
+        self.check_outcome()
+
+    def set_up_data(self):
+        for coll in self.data.get("initialData", []):
+            db = self.own[coll["databaseName"]]
+            db.drop_collection(coll["collectionName"])
+            db.create_collection(coll["collectionName"], **coll.get("createOptions", {}))
+            if coll["documents"]:
+                db[coll["collectionName"]].insert_many(coll["documents"])
+
+    def create_entity(self, entity):
+        (kind, spec), = entity.items()
+        if kind == "client":
+            if "autoEncryptOpts" in spec or "serverApi" in spec:
+                raise Unsupported("client options")
+            made = self.client(**spec.get("uriOptions", {}))
+        elif kind == "database":
+            made = self.entities[spec["client"]].get_database(
+                spec["databaseName"], **self.concerns(spec.get("databaseOptions", {})))
+        elif kind == "collection":
+            made = self.entities[spec["database"]].get_collection(
+                spec["collectionName"], **self.concerns(spec.get("collectionOptions", {})))
+        elif kind == "session":
+            if "sessionOptions" in spec:
+                raise Unsupported("session options")
+            made = self.entities[spec["client"]].start_session()
+            self.opened.append(made)
+        else:
+            raise Unsupported(f"entity {kind}")
+        self.entities[spec["id"]] = made
+
+    @staticmethod
+    def concerns(spec):
+        out = {}
+        for key, value in spec.items():
+            if key == "readConcern":
+                out["read_concern"] = ReadConcern(**value)
+            elif key == "writeConcern":
+                out["write_concern"] = WriteConcern(**value)
+            else:
+                raise Unsupported(key)
+        return out
+
+    def operation(self, o):
+        expected = o.get("expectError")
+        try:
+            result = plain(self.perform(o))
+        except (PyMongoError, ValueError, TypeError) as e:
+            if getattr(e, "code", None) == NOT_IMPLEMENTED:
+                pytest.skip(f"not built yet: {e.details['errmsg']}")
+            if o.get("ignoreResultAndError"):
+                return
+            if expected is None or (isinstance(e, TypeError) and not expected.get("isClientError")):
+                raise
+            self.check_error(expected, e)
+            return
+        assert expected is None, f"{o['name']} gave {result!r} and should have failed"
+        if "expectResult" in o:
+            match(self.entities, o["expectResult"], result, o["name"])
+        if "saveResultAsEntity" in o:
+            self.entities[o["saveResultAsEntity"]] = result
+
+    def check_error(self, expected, e):
+        details = getattr(e, "details", None) or {}
+        code = getattr(e, "code", None)
+        if isinstance(e, BulkWriteError) and details.get("writeErrors"):
+            code = details["writeErrors"][0]["code"]
+        from_client = not isinstance(e, (OperationFailure, ConnectionFailure))
+        if "isClientError" in expected:
+            assert (from_client or isinstance(e, ConnectionFailure)) == expected["isClientError"], e
+        if "errorContains" in expected:
+            assert expected["errorContains"].lower() in str(e).lower()
+        if "errorCode" in expected:
+            assert code == expected["errorCode"], e
+        if "errorCodeName" in expected:
+            assert details.get("codeName") == expected["errorCodeName"], e
+        for label in expected.get("errorLabelsContain", []):
+            assert e.has_error_label(label), f"{label} is not in {details}"
+        for label in expected.get("errorLabelsOmit", []):
+            assert not e.has_error_label(label), f"{label} is in {details}"
+        if "expectResult" in expected and isinstance(e, BulkWriteError):
+            match(self.entities, expected["expectResult"], bulk_result(details))
+        if "errorResponse" in expected:
+            match(self.entities, expected["errorResponse"], details)
+
+    def perform(self, o):
+        arguments = dict(o.get("arguments", {}))
+        for key in ("session",):
+            if key in arguments:
+                arguments[key] = self.entities[arguments[key]]
+        if o["object"] == "testRunner":
+            method = getattr(self, f"runner_{snake(o['name'])}", None)
+        else:
+            method = getattr(self, f"do_{snake(o['name'])}", None)
+            if method is not None:
+                return method(self.entities[o["object"]], arguments)
+            method = getattr(self.entities[o["object"]], snake(o["name"]), None)
+            if not callable(method) or isinstance(method, pymongo.collection.Collection):
+                raise Unsupported(o["name"])
+            return method(**options(method, arguments))
+        if method is None:
+            raise Unsupported(o["name"])
+        return method(arguments)
+
+    # Operations whose PyMongo form differs from the specification's.
+
+    def do_find(self, coll, a):
+        return list(coll.find(**options(Cursor.__init__, a)))
+
+    def do_aggregate(self, target, a):
+        return list(target.aggregate(**options(target.aggregate, a)))
+
+    def do_insert_many(self, coll, a):
+        return coll.insert_many(**options(coll.insert_many, a))
+
+    def do_bulk_write(self, coll, a):
+        requests = [write_request(r) for r in a.pop("requests")]
+        return coll.bulk_write(requests, **options(coll.bulk_write, a))
+
+    def do_client_bulk_write(self, client, a):
+        raise Unsupported("clientBulkWrite")
+
+    def do_count(self, coll, a):
+        raise Unsupported("count")
+
+    def do_run_command(self, db, a):
+        command = a.pop("command")
+        first = a.pop("commandName")
+        ordered = {first: command.pop(first), **command}
+        return db.command(ordered, **options(db.command, a))
+
+    def do_create_collection(self, db, a):
+        db.create_collection(a.pop("collection"), **a)
+
+    def do_drop_collection(self, db, a):
+        db.drop_collection(a.pop("collection"), **options(db.drop_collection, a))
+
+    def do_modify_collection(self, db, a):
+        db.command({"collMod": a.pop("collection"), **a})
+
+    def do_list_collections(self, db, a):
+        return list(db.list_collections(**options(db.list_collections, a)))
+
+    def do_list_databases(self, client, a):
+        return list(client.list_databases(**options(client.list_databases, a)))
+
+    def do_list_indexes(self, coll, a):
+        return list(coll.list_indexes(**options(coll.list_indexes, a)))
+
+    def do_drop_index(self, coll, a):
+        coll.drop_index(a.pop("name"), **options(coll.drop_index, a))
+
+    def do_create_index(self, coll, a):
+        return coll.create_index(**options(coll.create_index, a))
+
+    def do_rename(self, coll, a):
+        return coll.rename(a.pop("to"), **a)
+
+    def do_create_change_stream(self, target, a):
+        stream = target.watch(**options(target.watch, a))
+        self.opened.append(stream)
+        return stream
+
+    def do_iterate_until_document_or_error(self, stream, a):
+        deadline = time.monotonic() + EVENT_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if (event := stream.try_next()) is not None:
+                return event
+        raise AssertionError("no event")
+
+    def do_iterate_once(self, stream, a):
+        return stream.try_next()
+
+    def do_close(self, entity, a):
+        entity.close()
+
+    def do_end_session(self, session, a):
+        session.end_session()
+
+    def runner_fail_point(self, a):
+        command = a["failPoint"]
+        self.entities[a["client"]].admin.command(command)
+        self.failpoints.append(command["configureFailPoint"])
+
+    def runner_assert_collection_exists(self, a):
+        assert a["collectionName"] in self.own[a["databaseName"]].list_collection_names()
+
+    def runner_assert_collection_not_exists(self, a):
+        assert a["collectionName"] not in self.own[a["databaseName"]].list_collection_names()
+
+    def runner_create_entities(self, a):
+        for entity in a["entities"]:
+            self.create_entity(entity)
+
+    def check_outcome(self):
+        for coll in self.test.get("outcome", []):
+            got = list(self.own[coll["databaseName"]][coll["collectionName"]].find(
+                sort=[("_id", 1)]))
+            assert got == coll["documents"]
+            for one, want in zip(got, coll["documents"]):
+                assert list(one) == list(want)
+
+
+def cases(paths):
+    """A pytest parameter for each test of the files."""
+    for path in paths:
+        data = load(path)
+        for test in data.get("tests", []):
+            yield pytest.param(data, test, id=f"{path.stem}: {test['description']}")
+
+
+def run_case(srv, data, test, server_version, fail_points):
+    reason = test.get("skipReason") \
+        or unmet(data.get("runOnRequirements"), server_version) \
+        or unmet(test.get("runOnRequirements"), server_version)
+    if not fail_points and any(o["name"] == "failPoint" for o in test["operations"]):
+        reason = "the server has no fail points"
+    if reason:
+        pytest.skip(reason)
+    try:
+        with Run(srv, data, test) as run:
+            run.run()
+    except (Unsupported, InvalidOperation) as e:
+        pytest.skip(f"not for this runner: {e}")
