@@ -174,11 +174,6 @@ static bool gives_order(const struct plan *p, struct bv sort, bool *ret_backward
 /* --- candidates ----------------------------------------------------------------------------------
  */
 
-static bool index_is_multikey(const struct index *ix)
-{
-    return !ix->is_id;
-}
-
 static int consider(struct chooser *c, struct index *ix, struct plan *ret)
 {
     struct bv sort = c->spec->sort;

@@ -227,6 +227,8 @@ static int next_indexed(struct scan *s, struct exec *x, struct bv *ret)
     if (s->index == NULL) {
         TRY_RETURN(exec_stx(x, &t));
         TRY_RETURN(icursor_open(t, s->k, s->plan.ix, &s->index));
+        /* Arrays may have come since the plan was made. */
+        s->plan.multikey |= index_is_multikey(s->plan.ix);
     }
     TRY_RETURN(open_records(s, x));
     for (;;) {

@@ -17,6 +17,8 @@
  * plus the key "meta": {nextIdent: int64}, written with every row, so that no number that a row
  * ever used is handed out again.
  *
+ * Table "multikey", key = ident of an index, no value: the indexes that have expanded an array.
+ *
  * Table "sizes", key = ident, value BSON {count, bytes, nextRid}: written by a clean close, removed
  * by the next open. Where it lacks a collection (after a crash: all) the records are counted again.
  *
@@ -38,6 +40,12 @@ struct index_field {
     bool descending;
 };
 
+/* What the versions of one index share. */
+struct index_state {
+    _Atomic int refs;
+    _Atomic bool multikey;
+};
+
 struct index {
     char ident[IDENT_MAX];
     const char *name;
@@ -46,6 +54,7 @@ struct index {
     struct index_field fields[INDEX_PATHS_MAX];
     uint32_t nfields;
     bool is_id, unique, sparse, hidden;
+    struct index_state *state;
 };
 
 /* Counters shared by all versions of one collection; atomics. */
@@ -98,6 +107,14 @@ bool catalog_db_exists(struct catalog *c, const char *db);
 const char *catalog_db_other_case(struct catalog *c, struct arena *a, const char *db);
 
 /* NULL: none. By key: same fields, order and directions. */
+/* Whether a document may lie at several keys of the index. Never goes back to false. What a
+ * snapshot shows is covered by the answer after it was opened: a writer sets it before it commits
+ * its first such key. */
+static inline bool index_is_multikey(const struct index *ix)
+{
+    return atomic_load(&ix->state->multikey);
+}
+
 struct index *coll_index_by_name(struct coll *k, const char *name);
 struct index *coll_index_by_key(struct coll *k, struct bv key);
 

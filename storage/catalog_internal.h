@@ -6,8 +6,9 @@
 #include "base/mutex.h"
 #include "storage/catalog_write.h"
 
-#define CATALOG_IDENT "catalog"
-#define SIZES_IDENT   "sizes"
+#define CATALOG_IDENT  "catalog"
+#define SIZES_IDENT    "sizes"
+#define MULTIKEY_IDENT "multikey"
 
 struct dead_ident {
     struct dead_ident *next;
@@ -32,8 +33,9 @@ void catalog_unref(struct catalog *c);
 /* An empty version: counters (a new set when `counters` is NULL), no options, no indexes. */
 struct coll *coll_alloc(struct catalog *c, const char *ns, const uint8_t uuid[16],
                         struct coll_counters *counters);
-/* With the given ident instead of a fresh one. */
-struct index *coll_add_index_as(struct coll *k, const char *ident, struct bv spec);
+/* With the given ident instead of a fresh one, and the state of an earlier version or NULL. */
+struct index *coll_add_index_as(struct coll *k, const char *ident, struct bv spec,
+                                struct index_state *state);
 
 /* Row of one collection, in the arena. */
 struct bv coll_to_row(struct arena *a, struct coll *k);

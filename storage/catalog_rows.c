@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "storage/catalog_internal.h"
 #include "storage/engine_internal.h"
+#include "storage/index_keys.h"
 #include "storage/record_write.h"
 #include "storage/table_write.h"
 
@@ -223,6 +224,51 @@ static int sweep(struct catalog *c, struct op *op)
     return 0;
 }
 
+/* --- indexes that have expanded an array --------------------------------------------------- */
+
+int index_set_multikey(struct engine *e, struct op *op, const struct index *ix)
+{
+    struct tcursor *c = NULL;
+    struct stx *t;
+    int rc;
+
+    TRY_RETURN(stx_begin(e, op, &t));
+    TRY(tcursor_open(t, MULTIKEY_IDENT, TABLE_BYTES, &c));
+    TRY(tcursor_put(c, text_bytes(ix->ident), (struct bytes){NULL, 0}));
+    tcursor_close(c);
+    TRY_RETURN(stx_commit(t));
+    atomic_store(&ix->state->multikey, true);
+    return 0;
+fail:
+    tcursor_close(c);
+    stx_rollback(t);
+    return rc;
+}
+
+static int load_multikey(struct catalog *c, struct op *op)
+{
+    struct tcursor *cursor = NULL;
+    struct stx *t;
+    int rc;
+
+    TRY_RETURN(stx_begin(c->engine, op, &t));
+    TRY(tcursor_open(t, MULTIKEY_IDENT, TABLE_BYTES, &cursor));
+    for (size_t i = 0; i < c->n; i++) {
+        for (uint32_t j = 0; j < c->by_ns[i]->nindexes; j++) {
+            const struct index *ix = &c->by_ns[i]->indexes[j];
+            bool found;
+
+            TRY(tcursor_seek(cursor, text_bytes(ix->ident), SEEK_EXACT, &found));
+            if (found)
+                atomic_store(&ix->state->multikey, true);
+        }
+    }
+fail:
+    tcursor_close(cursor);
+    stx_rollback(t);
+    return rc;
+}
+
 /* --- sizes --------------------------------------------------------------------------------- */
 
 /* *ret_found false: the records must be counted. */
@@ -335,7 +381,9 @@ int catalog_open(struct engine *e, struct error *err, struct catalog **ret)
     c->dead_end = &c->dead;
     TRY(engine_table_create(e, CATALOG_IDENT, TABLE_BYTES, true, &op.err));
     TRY(engine_table_create(e, SIZES_IDENT, TABLE_BYTES, true, &op.err));
+    TRY(engine_table_create(e, MULTIKEY_IDENT, TABLE_BYTES, true, &op.err));
     TRY(load_rows(c, &op));
+    TRY(load_multikey(c, &op));
     TRY(sweep(c, &op));
     TRY(load_sizes(c, &op));
     op_fini(&op);

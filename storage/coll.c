@@ -80,10 +80,29 @@ struct coll *coll_new(struct catalog *c, const char *ns, const uint8_t uuid[16],
     return k;
 }
 
+static void state_unref(struct index_state *state)
+{
+    if (atomic_fetch_sub(&state->refs, 1) == 1)
+        free(state);
+}
+
+static struct index_state *state_ref(struct index_state *state)
+{
+    if (state == NULL) {
+        state = calloc(1, sizeof(*state));
+        if (state == NULL)
+            abort();
+    }
+    atomic_fetch_add(&state->refs, 1);
+    return state;
+}
+
 static void coll_free(struct coll *k)
 {
     struct catalog *c = k->catalog;
 
+    for (uint32_t i = 0; i < k->nindexes; i++)
+        state_unref(k->indexes[i].state);
     if (atomic_fetch_sub(&k->counters->refs, 1) == 1)
         free(k->counters);
     arena_fini(&k->arena);
@@ -148,7 +167,7 @@ struct coll *coll_copy(struct coll *k)
     memcpy(now->ident, k->ident, sizeof(now->ident));
     set_options(now, k->options);
     for (uint32_t i = 0; i < k->nindexes; i++)
-        coll_add_index_as(now, k->indexes[i].ident, k->indexes[i].spec);
+        coll_add_index_as(now, k->indexes[i].ident, k->indexes[i].spec, k->indexes[i].state);
     return now;
 }
 
@@ -187,7 +206,8 @@ static void set_index_spec(struct coll *k, struct index *ix, struct bv spec)
     ix->hidden = bv_truthy(bv_get(ix->spec, "hidden"));
 }
 
-struct index *coll_add_index_as(struct coll *k, const char *ident, struct bv spec)
+struct index *coll_add_index_as(struct coll *k, const char *ident, struct bv spec,
+                                struct index_state *state)
 {
     struct index *indexes = ARENA_ARRAY(&k->arena, struct index, k->nindexes + 1);
     struct index *ix = &indexes[k->nindexes];
@@ -197,6 +217,7 @@ struct index *coll_add_index_as(struct coll *k, const char *ident, struct bv spe
         memcpy(indexes, k->indexes, sizeof(*indexes) * k->nindexes);
     snprintf(ix->ident, sizeof(ix->ident), "%s", ident);
     set_index_spec(k, ix, spec);
+    ix->state = state_ref(state);
     k->indexes = indexes;
     k->nindexes++;
     return ix;
@@ -207,7 +228,7 @@ struct index *coll_edit_add_index(struct coll *k, struct bv spec)
     char ident[IDENT_MAX];
 
     fresh_ident(k->catalog, "index", ident);
-    return coll_add_index_as(k, ident, spec);
+    return coll_add_index_as(k, ident, spec, NULL);
 }
 
 void coll_edit_drop_index(struct coll *k, const char *name)
@@ -217,6 +238,7 @@ void coll_edit_drop_index(struct coll *k, const char *name)
     ASSERT(!atomic_load(&k->current));
     if (ix == NULL)
         return;
+    state_unref(ix->state);
     memmove(ix, ix + 1, sizeof(*ix) * (size_t)(k->indexes + k->nindexes - (ix + 1)));
     k->nindexes--;
 }
@@ -303,7 +325,7 @@ static bool add_index_from_row(struct coll *k, struct bv entry)
     if (!is_ident(ident) || bv_get(spec, "name").type != BV_STRING || nkeys == 0 ||
         nkeys > INDEX_PATHS_MAX)
         return false;
-    coll_add_index_as(k, bv_str(ident, NULL), spec);
+    coll_add_index_as(k, bv_str(ident, NULL), spec, NULL);
     return true;
 }
 

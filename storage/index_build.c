@@ -54,6 +54,8 @@ static int index_record(struct build *b, struct tcursor *out, int64_t rid, struc
 
     arena_reset(&b->arena);
     TRY_RETURN(index_keys_in(b->op, &b->arena, b->ix, doc, &set));
+    if (set.multikey && !index_is_multikey(b->ix))
+        TRY_RETURN(index_set_multikey(b->engine, b->op, b->ix));
     for (size_t i = 0; i < set.n; i++)
         TRY_RETURN(insert_entry(b, out, rid, set.keys[i], set.type_bits[i]));
     return 0;

@@ -13,6 +13,13 @@ int index_keys_in(struct op *op, struct arena *a, const struct index *ix, struct
 int index_duplicate(struct op *op, const struct coll *k, const struct index *ix, struct bytes key,
                     struct bytes type_bits);
 
+/*
+ * Remembers, durably with what the caller is going to commit, that the index holds several keys of
+ * one document. Commits a transaction of its own, so that a caller that rolls back leaves a mark
+ * too many, never one too few.
+ */
+int index_set_multikey(struct engine *e, struct op *op, const struct index *ix) MUST_CHECK;
+
 #define RID_BYTES 8
 void rid_encode(int64_t rid, uint8_t ret[static RID_BYTES]);
 int64_t rid_decode(const uint8_t bytes[static RID_BYTES]);

@@ -92,6 +92,8 @@ static int prepare(struct stx *t, struct coll *k, int64_t rid, struct bv old, st
             TRY_RETURN(index_keys_in(stx_op(t), a, ix, old, &old_set));
         if (!bv_is_missing(now))
             TRY_RETURN(index_keys_in(stx_op(t), a, ix, now, &now_set));
+        if (now_set.multikey && !index_is_multikey(ix))
+            TRY_RETURN(index_set_multikey(stx_engine(t), stx_op(t), ix));
         if (old_set.n == 0)
             c.indexes[i].add = now_set;
         else if (now_set.n == 0)

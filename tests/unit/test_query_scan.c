@@ -329,6 +329,35 @@ static void test_unique_first(void **state)
     coll_unref(k);
 }
 
+/* Until an array comes, conditions on one path bound it together and the index gives an order. */
+static void test_multikey(void **state)
+{
+    static const char *const range = "{\"a\": {\"%gte\": 5, \"%lt\": 9}}";
+    struct coll *k = add_index(create("t.c"), "{\"v\": 2, \"key\": {\"a\": 1}, \"name\": \"a_1\"}");
+    bool sorted;
+
+    (void)state;
+    for (int i = 1; i <= 9; i++)
+        insert(k, arena_printf(&op.arena, "{\"_id\": %d, \"a\": %d}", i, 10 - i));
+    assert_string_equal(plan_text(k, range, NULL, NULL, NULL),
+                        "IXSCAN a_1 forward { a: [ \"[5, 9)\" ] }");
+    assert_string_equal(plan_text(k, "{}", "{\"a\": -1}", NULL, &sorted),
+                        "IXSCAN a_1 backward { a: [ \"[MaxKey, MinKey]\" ] }");
+    assert_true(sorted);
+    assert_string_equal(find(k, range, "{\"a\": 1}", NULL, 1), "5 4 3 2");
+    assert_string_equal(find(k, range, "{\"a\": -1}", NULL, 1), "2 3 4 5");
+    insert(k, "{\"_id\": 10, \"a\": [2, 6, 7, 20]}");
+    assert_string_equal(plan_text(k, range, "{\"a\": 1}", NULL, &sorted),
+                        "IXSCAN a_1 forward { a: [ \"[5, inf.0]\" ] }");
+    assert_false(sorted);
+    assert_string_equal(find(k, range, NULL, NULL, 1), "5 4 10 3 2");
+    assert_string_equal(
+        plan_text(k, "{\"a\": {\"%elemMatch\": {\"%gte\": 5, \"%lt\": 9}}}", NULL, NULL, NULL),
+        "IXSCAN a_1 forward { a: [ \"[5, 9)\" ] }");
+    assert_string_equal(plan_text(k, "{}", "{\"a\": 1}", NULL, NULL), "COLLSCAN forward");
+    coll_unref(k);
+}
+
 /* Documents inserted and deleted between batches; the place itself is deleted. */
 static void test_yield(void **state)
 {
@@ -737,9 +766,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        T(test_collscan), T(test_by_id),       T(test_compound),   T(test_unique_first),
-        T(test_yield),    T(test_dropped),     T(test_interrupt),  T(test_against_collscan),
-        T(test_oplog),    T(test_oplog_seeks), T(test_oplog_tail), T(test_oplog_pruned),
+        T(test_collscan),         T(test_by_id), T(test_compound),    T(test_unique_first),
+        T(test_multikey),         T(test_yield), T(test_dropped),     T(test_interrupt),
+        T(test_against_collscan), T(test_oplog), T(test_oplog_seeks), T(test_oplog_tail),
+        T(test_oplog_pruned),
 #undef T
     };
 

@@ -313,7 +313,7 @@ static void unpublished_tables_are_swept(void **state)
     OK(engine_table_create(e, "oplog", TABLE_OPTIMES, true, &op.err));
     close_all();
     open_all();
-    assert_tables("catalog coll-1 index-2 oplog sizes ");
+    assert_tables("catalog coll-1 index-2 multikey oplog sizes ");
     create("d.next", 3, "{}");
     k = catalog_get(c, "d.next");
     assert_string_equal(k->ident, "coll-91");
@@ -438,6 +438,45 @@ static void in_memory(void **state)
     c = disk_catalog;
 }
 
+static bool multikey(const char *ns)
+{
+    struct coll *k = catalog_get(c, ns);
+    bool yes = index_is_multikey(coll_index_by_name(k, "a_1"));
+
+    assert_false(index_is_multikey(&k->indexes[0]));
+    coll_unref(k);
+    return yes;
+}
+
+/* An index that has expanded an array stays marked: over versions, a rollback and a reopening. */
+static void arrays_mark_their_index(void **state)
+{
+    struct coll *k;
+    struct stx *t;
+    int64_t rid;
+
+    (void)state;
+    create("d.plain", 1, "{}");
+    create("d.arrays", 2, "{}");
+    add_index("d.plain", "{'v': 2, 'key': {'a': 1}, 'name': 'a_1'}");
+    add_index("d.arrays", "{'v': 2, 'key': {'a': 1}, 'name': 'a_1'}");
+    k = catalog_get(c, "d.plain");
+    insert(k, "{'_id': 1, 'a': {'b': [1, 2]}, 'c': [1]}");
+    coll_unref(k);
+    k = catalog_get(c, "d.arrays");
+    add_index("d.arrays", "{'v': 2, 'key': {'b': 1}, 'name': 'b_1'}");
+    assert_false(multikey("d.arrays"));
+    OK(stx_begin(e, &op, &t));
+    OK(record_insert(t, k, json(&op.arena, "{'_id': 1, 'a': []}"), &rid));
+    stx_rollback(t);
+    coll_unref(k);
+    assert_true(multikey("d.arrays"));
+    close_all();
+    open_all();
+    assert_true(multikey("d.arrays"));
+    assert_false(multikey("d.plain"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -451,6 +490,7 @@ int main(void)
         TEST(counts_after_a_kill),
         TEST(deep_options),
         TEST(late_reference),
+        TEST(arrays_mark_their_index),
         TEST(in_memory),
     };
 

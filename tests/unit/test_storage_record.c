@@ -539,6 +539,7 @@ static void builds(void **state)
     insert_many(1203);
     now = with_new_index("{'v': 2, 'key': {'y': 1, 'x': -1}, 'name': 'new'}", &ix);
     OK(index_build(e, &op, now, ix));
+    assert_true(index_is_multikey(ix));
     old = k;
     k = now;
     OK(coll_validate(e, &op, k, &r));
