@@ -71,7 +71,7 @@ void *arena_try(struct arena *a, size_t size)
     size_t chunk;
     void *p;
 
-    if (need < size)
+    if (need < size || need > SIZE_MAX - sizeof(*c))
         return NULL;
     if ((size_t)(a->end - a->at) >= need) {
         p = a->at;

@@ -280,7 +280,8 @@ void bw_strn(struct bw *w, const char *key, const char *s, size_t n)
     if (p == NULL)
         return;
     memcpy(p, &size, 4);
-    memcpy(p + 4, s, n);
+    if (n > 0)
+        memcpy(p + 4, s, n);
     p[4 + n] = 0;
 }
 

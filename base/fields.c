@@ -5,15 +5,47 @@
 
 bool field_is_generic(const char *name)
 {
-    static const char *const generic[] = {
-        "lsid", "txnNumber", "autocommit", "startTransaction", "readConcern", "writeConcern",
-        "maxTimeMS", "maxTimeMSOpOnly", "comment", "apiVersion", "apiStrict",
-        "apiDeprecationErrors", "help", "shardVersion", "databaseVersion", "rawData",
-        "mayBypassWriteBlocking", "expectPrefix", "serialization_context", "coordinator",
-        "txnRetryCounter", "stmtId", "stmtIds", "readOnce", "allowPartialResults", "$db",
-        "$clusterTime", "$readPreference", "$audit", "$client", "$configServerState",
-        "$oplogQueryData", "$replData", "$queryOptions", "$tenant", "$gleStats",
-        "$configTime", "$topologyTime", "$traceCtx", "querySettings", "requestGossipRoutingCache"};
+    static const char *const generic[] = {"lsid",
+                                          "txnNumber",
+                                          "autocommit",
+                                          "startTransaction",
+                                          "readConcern",
+                                          "writeConcern",
+                                          "maxTimeMS",
+                                          "maxTimeMSOpOnly",
+                                          "comment",
+                                          "apiVersion",
+                                          "apiStrict",
+                                          "apiDeprecationErrors",
+                                          "help",
+                                          "shardVersion",
+                                          "databaseVersion",
+                                          "rawData",
+                                          "mayBypassWriteBlocking",
+                                          "expectPrefix",
+                                          "serialization_context",
+                                          "coordinator",
+                                          "txnRetryCounter",
+                                          "stmtId",
+                                          "stmtIds",
+                                          "readOnce",
+                                          "allowPartialResults",
+                                          "$db",
+                                          "$clusterTime",
+                                          "$readPreference",
+                                          "$audit",
+                                          "$client",
+                                          "$configServerState",
+                                          "$oplogQueryData",
+                                          "$replData",
+                                          "$queryOptions",
+                                          "$tenant",
+                                          "$gleStats",
+                                          "$configTime",
+                                          "$topologyTime",
+                                          "$traceCtx",
+                                          "querySettings",
+                                          "requestGossipRoutingCache"};
 
     for (size_t i = 0; i < sizeof(generic) / sizeof(generic[0]); i++) {
         if (strcmp(generic[i], name) == 0)
@@ -26,8 +58,8 @@ static int wrong_type(struct op *op, const char *what, const struct field *f, st
                       const char *expected)
 {
     return op_fail(op, ERR_TYPE_MISMATCH,
-                   "BSON field '%s.%s' is the wrong type '%s', expected type '%s'", what, f->name,
-                   bv_type_name(v.type), expected);
+                   "BSON field '%s.%s' is the wrong type '%s', expected type%s '%s'", what, f->name,
+                   bv_type_name(v.type), expected[0] == '[' ? "s" : "", expected);
 }
 
 static const char *expected_types(enum field_kind kind)
@@ -109,7 +141,7 @@ static int store_int(struct op *op, const char *what, const struct field *f, str
     if ((f->flags & (FIELD_NON_NEGATIVE | FIELD_POSITIVE)) != 0 && x < min)
         return op_fail(op, 51024, "BSON field '%s' value must be >= %lld, actual value '%lld'",
                        f->name, (long long)min, (long long)x);
-    if ((f->flags & FIELD_INT32) != 0 && x > INT32_MAX)
+    if ((f->flags & FIELD_INT32) != 0 && (x > INT32_MAX || x < INT32_MIN))
         return op_fail(op, ERR_BAD_VALUE, "%lld value for %s is out of range", (long long)x,
                        f->name);
     *out = x;
@@ -178,8 +210,8 @@ int fields_parse(struct op *op, const char *what, const struct field *table, str
         }
         ASSERT(f - table < FIELDS_MAX);
         if ((seen & (1ULL << (f - table))) != 0)
-            return op_fail(op, ERR_IDL_DUPLICATE_FIELD,
-                           "BSON field '%s.%s' is a duplicate field", what, e.key);
+            return op_fail(op, ERR_IDL_DUPLICATE_FIELD, "BSON field '%s.%s' is a duplicate field",
+                           what, e.key);
         seen |= 1ULL << (f - table);
         TRY_RETURN(store(op, what, f, e.v, out));
     }

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+
+static void test_blocks_do_not_overlap(void **state)
+{
+    struct arena a;
+    uint8_t *blocks[200];
+
+    (void)state;
+    arena_init(&a);
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < 200; i++) {
+            size_t n = i % 50 == 49 ? 100000 : 1 + i * 7;
+
+            blocks[i] = arena_alloc(&a, n);
+            assert_int_equal((uintptr_t)blocks[i] % 8, 0);
+            memset(blocks[i], (int)i, n);
+        }
+        for (size_t i = 0; i < 200; i++) {
+            size_t n = i % 50 == 49 ? 100000 : 1 + i * 7;
+
+            for (size_t j = 0; j < n; j++)
+                assert_int_equal(blocks[i][j], (uint8_t)i);
+        }
+        arena_reset(&a);
+        assert_true(a.bytes < 8192);
+    }
+    arena_fini(&a);
+    assert_int_equal(a.bytes, 0);
+}
+
+static void test_regrow(void **state)
+{
+    struct arena a;
+    uint8_t *p, *q, *other;
+
+    (void)state;
+    arena_init(&a);
+    p = arena_regrow(&a, NULL, 0, 10);
+    memcpy(p, "0123456789", 10);
+    q = arena_regrow(&a, p, 10, 100);
+    assert_ptr_equal(p, q); /* the newest block grows where it is */
+    other = arena_alloc(&a, 1);
+    *other = 'x';
+    q = arena_regrow(&a, p, 100, 200);
+    assert_ptr_not_equal(p, q);
+    assert_memory_equal(q, "0123456789", 10);
+    q = arena_regrow(&a, q, 200, 1000000);
+    assert_memory_equal(q, "0123456789", 10);
+    memset(q, 'y', 1000000);
+    assert_int_equal(*other, 'x');
+    arena_fini(&a);
+}
+
+static void test_strings(void **state)
+{
+    struct arena a;
+    char big[10000];
+    uint8_t *z;
+
+    (void)state;
+    arena_init(&a);
+    memset(big, 'b', sizeof(big));
+    assert_string_equal(arena_strdup(&a, "abc"), "abc");
+    assert_string_equal(arena_strndup(&a, "abcdef", 3), "abc");
+    assert_string_equal(arena_printf(&a, "%s-%d", "x", 5), "x-5");
+    assert_int_equal(strlen(arena_printf(&a, "%.*s", (int)sizeof(big), big)), sizeof(big));
+    z = arena_zalloc(&a, 5000);
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(z[i], 0);
+    assert_non_null(arena_dup(&a, NULL, 0));
+    arena_fini(&a);
+}
+
+/* Under AddressSanitizer malloc refuses as it does elsewhere. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+static void test_impossible_sizes(void **state)
+{
+    struct arena a;
+
+    (void)state;
+    arena_init(&a);
+    for (size_t i = 0; i < 40; i++)
+        assert_null(arena_try(&a, SIZE_MAX - i));
+    assert_null(arena_try(&a, SIZE_MAX / 2));
+    assert_non_null(arena_try(&a, 0));
+    arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_do_not_overlap),
+        cmocka_unit_test(test_regrow),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_impossible_sizes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
