@@ -48,7 +48,8 @@ enum table_kind {
  * create is a no-op for a table that is there. logged=false: temporary tables. */
 int engine_table_create(struct engine *e, const char *ident, enum table_kind kind, bool logged,
                         struct error *err) MUST_CHECK;
-/* 0 also when it is not there; ERR_OBJECT_IS_BUSY: open cursors, try again later. */
+/* 0 also when it is not there; ERR_OBJECT_IS_BUSY: open cursors, or a checkpoint that runs or (with
+ * newer versions of WiredTiger) has still to come: try again later. */
 int engine_table_drop(struct engine *e, const char *ident, struct error *err) MUST_CHECK;
 /* For temporary tables, from any thread: when it is busy now, the engine tries again later. */
 void engine_table_drop_soon(struct engine *e, const char *ident);
