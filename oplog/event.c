@@ -273,7 +273,8 @@ static struct bv identifier(const struct event *e, struct arena *a)
     return bw_done(&w);
 }
 
-/* Version 1 had the documentKey alone, nothing for the classic commands. */
+/* Version 1 had the documentKey alone, nothing for the classic commands, and nothing without a
+ * UUID. */
 static struct bv identifier_v1(const struct event *e, struct arena *a)
 {
     if (!bv_is_missing(e->document_key))
@@ -292,6 +293,7 @@ void event_token(const struct event *e, struct arena *a, int32_t version, bool i
                              .type = TOKEN_EVENT,
                              .txn_op_index = c->txn_op_index,
                              .from_invalidate = invalidate,
+                             .event_id = BV_NONE,
                              .fragment = -1};
 
     if (c->row.ui.type == BV_BINARY && (e->flags & EVENT_VIEW) == 0) {
@@ -302,6 +304,9 @@ void event_token(const struct event *e, struct arena *a, int32_t version, bool i
         if (t.has_uuid)
             memcpy(t.uuid, p, 16);
     }
-    t.event_id = version >= 2 ? identifier(e, a) : identifier_v1(e, a);
+    if (version >= 2)
+        t.event_id = identifier(e, a);
+    else if (t.has_uuid)
+        t.event_id = identifier_v1(e, a);
     *ret = t;
 }

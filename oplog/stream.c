@@ -88,7 +88,7 @@ struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
         start = oplog_allocated(oplog) + 1;
     else if (o->start == STREAM_FROM_TOKEN)
         start = o->resume.cluster_time;
-    s->next_optime = start;
+    s->next_optime = start > 0 ? start : 1; /* 0 means "the oldest" to a reader */
     s->latest = start;
     s->searching = o->start == STREAM_FROM_TOKEN && o->resume.type == TOKEN_EVENT;
     s->partly_seen = s->searching && o->resume.fragment >= 0;

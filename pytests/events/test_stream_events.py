@@ -311,7 +311,13 @@ def test_let_variables(db):
     assert [e["documentKey"]["_id"] for e in batch] == [2]
 
 
+def large_events(db):
+    metrics = db.command("serverStatus")["metrics"]["changeStreams"]
+    return metrics["largeEventsFailed"], metrics["largeEventsSplit"]
+
+
 def test_an_event_too_large(db):
+    failed, splits = large_events(db)
     db.create_collection("c", changeStreamPreAndPostImages={"enabled": True})
     big = 10 << 20
     db.c.insert_one({"_id": 1, "v": b"q" * big})
@@ -321,7 +327,7 @@ def test_an_event_too_large(db):
     db.c.update_one({"_id": 1}, {"$set": {"v": b"z" * big}})
     e = error_of(lambda: get_more(db, plain, 10000))
     assert e.code == 10334 and e.details["codeName"] == "BSONObjectTooLarge"
-    assert db.command("ping")["ok"] == 1
+    assert large_events(db) == (failed + 1, splits)
     fragments = []
     while len(fragments) < 2:
         batch = get_more(db, split, 10000)["cursor"]["nextBatch"]
@@ -330,6 +336,7 @@ def test_an_event_too_large(db):
     assert [f["splitEvent"] for f in fragments] == [
         {"fragment": 1, "of": 2}, {"fragment": 2, "of": 2},
     ]
+    assert large_events(db) == (failed + 1, splits + 1)
     whole = {k: v for f in fragments for k, v in f.items() if k not in ("_id", "splitEvent")}
     assert whole["fullDocumentBeforeChange"]["v"] == b"q" * big
     assert whole["updateDescription"]["updatedFields"]["v"] == b"z" * big

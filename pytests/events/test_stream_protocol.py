@@ -66,6 +66,16 @@ def test_initial_tokens(db):
     assert is_mark(pbrt(reply)) and token_time(pbrt(reply)) == start
 
 
+def test_a_start_before_all_time(db):
+    begun = pbrt(open_raw(db, 1))
+    reply = open_raw(db, "c", {"startAtOperationTime": Timestamp(0, 0)}, cursor={"batchSize": 0})
+    assert token_time(pbrt(reply)) == Timestamp(0, 0)
+    db.c.insert_one({"_id": 1})
+    more = get_more(db, reply, 5000)
+    assert kinds(more["cursor"]["nextBatch"]) == ["insert"]
+    assert pbrt(more)["_data"] > begun["_data"]
+
+
 def test_token_follows_the_oplog_and_never_goes_back(db):
     reply = open_raw(db, "c")
     tokens = [pbrt(reply)]

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "query/change_stream.h"
 #include "server/command.h"
 #include "server/cursors.h"
 #include "server/executor.h"
@@ -160,12 +161,16 @@ static void section_transactions(struct request *rq, struct bw *w)
 
 static void section_metrics(struct request *rq, struct bw *w)
 {
+    struct change_stream_stats large;
     struct cursor_stats cs;
 
+    change_stream_stats(&large);
     cursors_stats(rq->server->cursors, &cs);
     bw_doc_begin(w, "changeStreams");
     bw_i64(w, "open", cs.change_streams);
     bw_i64(w, "parked", cs.parked);
+    bw_i64(w, "largeEventsFailed", large.large_failed);
+    bw_i64(w, "largeEventsSplit", large.large_split);
     bw_end(w);
     bw_doc_begin(w, "cursor");
     bw_i64(w, "timedOut", cs.timed_out);

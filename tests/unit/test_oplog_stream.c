@@ -67,6 +67,8 @@ int oplog_reader_open(struct oplog *o, struct op *op, uint64_t from, const struc
 
     (void)o;
     assert_false(backward);
+    if (from == 0) /* as the real one has it */
+        from = oldest;
     if (from < oldest)
         return op_fail(op, ERR_CAPPED_POSITION_LOST, "lost");
     r = calloc(1, sizeof(*r));
@@ -415,6 +417,8 @@ static void lost_history(void **state)
         insert("d.c", i);
     oldest = T(4);
     open_at(collection(), T(3));
+    expect_error(ERR_CHANGE_STREAM_HISTORY_LOST);
+    open_at(collection(), 0);
     expect_error(ERR_CHANGE_STREAM_HISTORY_LOST);
     open_at(collection(), T(4));
     expect("insert", 4);
