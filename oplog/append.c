@@ -113,8 +113,7 @@ static int write_rows(struct append *a, uint64_t first)
     return fault_error(a, FAULT_ERROR(COMMIT_BEFORE));
 }
 
-/* Commits, counted so that the flusher knows what a sync covers. */
-static int commit_counted(struct oplog *o, struct stx *t)
+int oplog_commit_counted(struct oplog *o, struct stx *t)
 {
     int rc;
 
@@ -130,7 +129,7 @@ static int commit_plain(struct append *a)
     int rc = a->extra == NULL ? 0 : a->extra(a->arg, a->t, 0);
 
     if (rc == 0)
-        return commit_counted(a->o, a->t);
+        return oplog_commit_counted(a->o, a->t);
     stx_rollback(a->t);
     return rc;
 }
@@ -169,7 +168,7 @@ static int commit_with_optimes(struct append *a, uint64_t *ret_first)
     bool moved;
 
     if (rc == 0) {
-        rc = commit_counted(a->o, a->t);
+        rc = oplog_commit_counted(a->o, a->t);
         FAULT(COMMIT_AFTER);
     } else {
         stx_rollback(a->t);

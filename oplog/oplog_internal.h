@@ -113,6 +113,10 @@ void flusher_want(struct oplog *o, uint64_t optime); /* somebody wants it durabl
 void flusher_wait(struct oplog *o, uint64_t optime); /* blocks until it is durable */
 uint64_t ceiling_for(const struct oplog *o, uint64_t last);
 
+/* append.c: commits, counted so that the flusher knows what a sync covers. The transaction is over.
+ */
+int oplog_commit_counted(struct oplog *o, struct stx *t) MUST_CHECK;
+
 /* oplog.c */
 void oplog_moved(struct oplog *o); /* after `visible` has moved */
 void oplog_pump(struct oplog *o);  /* afterwards ring and segments reach up to `visible` */

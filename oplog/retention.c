@@ -234,7 +234,7 @@ static int truncate_tables(struct oplog *o, struct op *op, const struct cut *c)
     TRY(segments_cut_rows(&o->segments, t, c->upto, c->next, c->part_n, c->part_bytes));
     TRY(meta_put(t, META_PRUNED, c->upto));
     tcursor_close(cursor);
-    return stx_commit(t);
+    return oplog_commit_counted(o, t);
 fail:
     tcursor_close(cursor);
     stx_rollback(t);
