@@ -309,6 +309,53 @@ static void choose_freely(struct chooser *c, struct plan *ret)
     plan_ranges(c->a, ret);
 }
 
+/* --- $or -----------------------------------------------------------------------------------------
+ */
+
+#define BRANCHES_MAX 64 /* an $or of more is tested document by document */
+
+/* A plan for each branch: what it says and what stands beside the $or hold together. */
+static bool plan_branches(struct chooser *c, const struct match *either, struct plan *ret)
+{
+    size_t n = match_nchildren(either), outer = c->conjuncts.n;
+    struct plan *branches;
+
+    if (n > BRANCHES_MAX)
+        return false;
+    branches = ARENA_ARRAY(c->a, struct plan, n);
+    for (size_t i = 0; i < n; i++) {
+        branches[i].kind = PLAN_COLLSCAN;
+        c->conjuncts.n = outer;
+        conjuncts_collect(&c->conjuncts, match_child(either, i));
+        choose_freely(c, &branches[i]);
+        if (branches[i].kind == PLAN_COLLSCAN)
+            return false;
+    }
+    *ret = (struct plan){.kind = PLAN_OR, .either = either, .branches = branches};
+    return true;
+}
+
+static void choose_or(struct chooser *c, struct plan *ret)
+{
+    const struct match *m = c->spec->filter;
+    const struct scan_spec *spec = c->spec;
+    struct scan_spec unsorted = *spec;
+    size_t outer = c->conjuncts.n;
+
+    if (m == NULL)
+        return;
+    unsorted.sort = BV_NONE; /* branches one after the other give no order */
+    c->spec = &unsorted;
+    if (match_kind(m) == MATCH_OR)
+        (void)plan_branches(c, m, ret);
+    for (size_t i = 0; match_kind(m) == MATCH_AND && i < match_nchildren(m); i++) {
+        c->conjuncts.n = outer;
+        if (match_kind(match_child(m, i)) == MATCH_OR && plan_branches(c, match_child(m, i), ret))
+            break;
+    }
+    c->spec = spec;
+}
+
 static bool has_hint(const struct scan_spec *spec)
 {
     return spec->hint.type == BV_STRING || !bv_empty(spec->hint);
@@ -344,5 +391,7 @@ int plan_choose(struct op *op, struct arena *a, const struct scan_spec *spec, st
     if (has_hint(spec))
         return choose_hinted(c, limits, ret);
     choose_freely(c, ret);
+    if (ret->kind == PLAN_COLLSCAN)
+        choose_or(c, ret);
     return 0;
 }

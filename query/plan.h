@@ -5,7 +5,7 @@
  * Bounds only narrow the search: the filter is tested on every document, so a bound may be too
  * wide, never too narrow. Rules of choice, best first: the _id, a unique key, the longest run of
  * leading fields bound to single values, then a range, then an index that gives the wanted order,
- * else the collection.
+ * an $or whose every branch has an index, else the collection.
  *
  * A document may have several keys in an index (arrays). Then two conditions on a path may hold
  * for different elements, so only one of them can bound it, fields that share an array cannot both
@@ -49,7 +49,7 @@ struct conjuncts {
     size_t n;
 };
 
-/* All conditions that must hold together and say something of a path. */
+/* Adds all conditions of the filter that must hold together and say something of a path. */
 void conjuncts_collect(struct conjuncts *c, const struct match *filter);
 struct intervals intervals_intersect(struct arena *a, struct intervals x, struct intervals y);
 bool intervals_are_points(struct intervals x);
@@ -70,6 +70,7 @@ enum plan_kind {
     PLAN_COLLSCAN,
     PLAN_ID, /* _id equal to plan.id */
     PLAN_IXSCAN,
+    PLAN_OR, /* a plan for each branch of an $or, one after the other */
 };
 
 struct plan {
@@ -82,6 +83,8 @@ struct plan {
     struct intervals *fields; /* per index field, for explain */
     struct key_range *ranges; /* in key order */
     size_t nranges;
+    const struct match *either; /* PLAN_OR: the $or */
+    struct plan *branches;      /* as many as it has children; none scans the collection */
 };
 
 struct scan_spec;

@@ -377,7 +377,6 @@ static void collect(struct conjuncts *c, const struct match *m, const char *pref
 
 void conjuncts_collect(struct conjuncts *c, const struct match *filter)
 {
-    c->n = 0;
     if (filter != NULL)
         collect(c, filter, "", INSIDE_NOTHING);
 }

@@ -14,8 +14,7 @@
  */
 #include <stdlib.h>
 
-#include "query/pipeline.h"
-#include "query/plan.h"
+#include "query/scan_internal.h"
 
 #define CHECK_ROWS 256 /* rows between two looks at interrupts and the deadline */
 
@@ -274,6 +273,7 @@ static int next_row(struct scan *s, struct exec *x, struct bv *ret)
     case PLAN_ID:
         return next_by_id(s, x, ret);
     case PLAN_NOTHING:
+    case PLAN_OR: /* a stage of its own */
         break;
     }
     s->place = PLACE_END;
@@ -391,23 +391,33 @@ static const struct stage_ops scan_ops[] = {
     [PLAN_IXSCAN] = SCAN_OPS("FETCH"),
 };
 
-int scan_new(struct op *op, struct arena *a, const struct scan_spec *spec, struct stage **ret,
-             bool *ret_sorted)
+struct stage *scan_of_plan(struct arena *a, const struct scan_spec *spec, const struct plan *plan)
 {
     struct scan *s = ARENA_NEW(a, struct scan);
 
-    TRY_RETURN(plan_choose(op, a, spec, &s->plan));
-    s->base.ops = &scan_ops[s->plan.kind];
+    s->plan = *plan;
+    s->base.ops = &scan_ops[plan->kind];
     s->filter = spec->filter;
     s->show_record_id = spec->show_record_id;
     s->k = spec->k == NULL ? NULL : coll_ref(spec->k);
     arena_init(&s->keys);
-    *ret_sorted = s->plan.sorted;
-    *ret = &s->base;
+    return &s->base;
+}
+
+int scan_new(struct op *op, struct arena *a, const struct scan_spec *spec, struct stage **ret,
+             bool *ret_sorted)
+{
+    struct plan plan;
+
+    TRY_RETURN(plan_choose(op, a, spec, &plan));
+    *ret = plan.kind == PLAN_OR ? scan_or_new(a, spec, &plan) : scan_of_plan(a, spec, &plan);
+    *ret_sorted = plan.sorted;
     return 0;
 }
 
 int64_t scan_rid(struct stage *scan)
 {
-    return ((struct scan *)scan)->rid;
+    struct stage *part = scan_or_part(scan);
+
+    return ((struct scan *)(part != NULL ? part : scan))->rid;
 }

@@ -8,15 +8,6 @@
 #include "storage/record_write.h"
 #include "tests/unit/json_values.h"
 
-/* Linked for query/pipeline.c; no test here sorts. */
-bool sort_limit(struct stage *s, int64_t n);
-__attribute__((weak)) bool sort_limit(struct stage *s, int64_t n)
-{
-    (void)s;
-    (void)n;
-    return false;
-}
-
 static struct db d;
 static struct database database;
 static struct op op;
@@ -358,6 +349,40 @@ static void test_multikey(void **state)
     coll_unref(k);
 }
 
+static void test_or(void **state)
+{
+    struct coll *k = create("t.c");
+    struct query q;
+    bool more;
+
+    (void)state;
+    k = add_index(k, "{\"v\": 2, \"key\": {\"a\": 1}, \"name\": \"a\"}");
+    k = add_index(k, "{\"v\": 2, \"key\": {\"b\": 1}, \"name\": \"b\"}");
+    for (int i = 0; i < 12; i++)
+        insert(k, arena_printf(&op.arena, "{\"_id\": %d, \"a\": %d, \"b\": %d}", i, i % 3, i % 4));
+    assert_string_equal(plan_text(k, "{\"%or\": [{\"a\": 1}, {\"b\": 2}]}", NULL, NULL, NULL),
+                        "OR");
+    assert_string_equal(find(k, "{\"%or\": [{\"a\": 1}, {\"b\": 2}]}", NULL, NULL, 0),
+                        "1 4 7 10 2 6");
+    assert_string_equal(find(k, "{\"%or\": [{\"a\": 1}, {\"b\": 2}]}", NULL, NULL, 1),
+                        "1 4 7 10 2 6");
+    assert_string_equal(
+        find(k, "{\"%or\": [{\"a\": 1}, {\"_id\": 2}, {\"_id\": 4}], \"b\": {\"%lt\": 3}}", NULL,
+             "{\"%natural\": 1}", 1),
+        "1 2 4 10");
+    assert_string_equal(plan_text(k, "{\"%or\": [{\"a\": 1}, {\"c\": 2}]}", NULL, NULL, NULL),
+                        "COLLSCAN forward");
+    /* a bound beside the $or is enough */
+    assert_string_equal(
+        plan_text(k, "{\"a\": 2, \"%or\": [{\"a\": 1}, {\"b\": 2}]}", NULL, NULL, NULL),
+        "IXSCAN a forward { a: [ \"[2, 2]\" ] }");
+    OK(open_query(&q, k, false, "{\"%or\": [{\"a\": 9}, {\"b\": 3}]}", NULL, NULL, false));
+    assert_string_equal(next_id(&q, &more), "3");
+    assert_int_equal(scan_rid(q.scan), 4);
+    close_query(&q);
+    coll_unref(k);
+}
+
 /* Documents inserted and deleted between batches; the place itself is deleted. */
 static void test_yield(void **state)
 {
@@ -551,6 +576,9 @@ static const char *const filters[] = {
     "{\"a\": {\"%gt\": 1}, \"x\": 2}",
     "{\"x\": {\"%in\": [1, 3]}, \"a\": {\"%gte\": 1}}",
     "{\"%or\": [{\"a\": 1}, {\"x\": 2}]}",
+    "{\"%or\": [{\"a\": {\"%gt\": 1}}, {\"a\": 1}, {\"x\": {\"%in\": [0, 2]}}]}",
+    "{\"%or\": [{\"a.b\": 1, \"x\": 1}, {\"_id\": {\"%lt\": 100}}], \"a\": {\"%ne\": 2}}",
+    "{\"%or\": [{\"a\": 1}, {\"y\": 2}]}",
     "{\"%and\": [{\"a\": {\"%gt\": 1}}, {\"a\": {\"%lt\": 3}}]}",
 };
 
@@ -766,10 +794,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        T(test_collscan),         T(test_by_id), T(test_compound),    T(test_unique_first),
-        T(test_multikey),         T(test_yield), T(test_dropped),     T(test_interrupt),
-        T(test_against_collscan), T(test_oplog), T(test_oplog_seeks), T(test_oplog_tail),
-        T(test_oplog_pruned),
+        T(test_collscan),   T(test_by_id),
+        T(test_compound),   T(test_unique_first),
+        T(test_multikey),   T(test_or),
+        T(test_yield),      T(test_dropped),
+        T(test_interrupt),  T(test_against_collscan),
+        T(test_oplog),      T(test_oplog_seeks),
+        T(test_oplog_tail), T(test_oplog_pruned),
 #undef T
     };
 
