@@ -112,7 +112,7 @@ static int make_missing(struct update_apply *x, const struct update_node *n, con
         TRY_RETURN(write_missing_children(x, n, &w, &made));
         if (made) {
             *ret = bw_done(&w);
-            x->w->failed |= w.failed;
+            x->w.failed |= w.failed;
         }
     }
     update_step_back(x);
@@ -123,7 +123,7 @@ static int make_missing(struct update_apply *x, const struct update_node *n, con
 
 static void write_slot(struct update_apply *x, const struct slot *s, struct bv v)
 {
-    bw_bvn(x->w, s->name, s->name_len, v);
+    bw_bvn(&x->w, s->name, s->name_len, v);
 }
 
 static void note_set(const struct slot *s, struct bv v)
@@ -151,13 +151,13 @@ static void append(struct update_apply *x, const struct slot *s, struct bv old, 
     uint32_t i = bv_count(old);
     struct belem e;
 
-    bw_arr_beginn(x->w, s->name, s->name_len);
-    bw_fields(x->w, old);
+    bw_arr_beginn(&x->w, s->name, s->name_len);
+    bw_fields(&x->w, old);
     while (biter_next(&it, &e)) {
-        bw_bv(x->w, NULL, e.v);
+        bw_bv(&x->w, NULL, e.v);
         diff_update_at(sub, i++, e.v);
     }
-    bw_end(x->w);
+    bw_end(&x->w);
     note_sub(s, sub);
 }
 
@@ -262,7 +262,7 @@ static int apply_doc(struct update_apply *x, const struct update_node *n, struct
         struct slot s = {.diff = diff, .name = e.key, .name_len = e.key_len};
 
         if (child == NULL || seen[child - n->children]) {
-            bw_elem(x->w, &e);
+            bw_elem(&x->w, &e);
             continue;
         }
         seen[child - n->children] = true;
@@ -339,7 +339,7 @@ static int backfill(struct update_apply *x, uint32_t from, uint32_t to)
         return op_fail(x->op, ERR_CANNOT_BACKFILL_ARRAY, "can't backfill more than %d elements",
                        LIMIT_ARRAY_BACKFILL);
     for (; from < to; from++)
-        bw_null(x->w, NULL);
+        bw_null(&x->w, NULL);
     return 0;
 }
 
@@ -419,11 +419,11 @@ static int apply_value(struct update_apply *x, const struct update_node *n, cons
     } else if (bv_is_container(old)) {
         sub = diff_node_new(x->a, old.type == BV_ARRAY);
         if (old.type == BV_ARRAY)
-            bw_arr_beginn(x->w, s->name, s->name_len);
+            bw_arr_beginn(&x->w, s->name, s->name_len);
         else
-            bw_doc_beginn(x->w, s->name, s->name_len);
+            bw_doc_beginn(&x->w, s->name, s->name_len);
         TRY_RETURN(old.type == BV_ARRAY ? apply_array(x, n, old, sub) : apply_doc(x, n, old, sub));
-        bw_end(x->w);
+        bw_end(&x->w);
         if (is_id(x) && !diff_node_empty(sub))
             return immutable_id(x, n);
         note_sub(s, sub);
@@ -443,14 +443,12 @@ static int apply_value(struct update_apply *x, const struct update_node *n, cons
 int update_apply_tree(struct update_apply *x, struct bv *ret, struct diff_node **ret_diff)
 {
     struct diff_node *diff = diff_node_new(x->a, false);
-    struct bw w;
     int rc;
 
-    bw_init(&w, x->a);
-    x->w = &w;
+    bw_init(&x->w, x->a);
     TRY(update_find_renamed(x));
     TRY(apply_doc(x, x->u->root, x->doc, diff));
-    *ret = bw_done(&w);
+    *ret = bw_done(&x->w);
     if (bv_is_missing(*ret))
         rc = op_fail(x->op, ERR_BSON_TOO_LARGE, "a document after its update is too large");
     *ret_diff = diff;

@@ -145,7 +145,7 @@ struct update_apply {
     int32_t position;    /* of the positional operator; -1: none */
     bool inserting;      /* an upsert's document */
     struct bv *renamed;  /* by update_rename.at: the value to move, or BV_NONE */
-    struct bw *w;        /* the new document */
+    struct bw w;         /* the new document */
     struct bw candidate; /* {id: element}, for array filters */
     struct bw_mark candidate_start;
     bool candidate_begun;
