@@ -222,7 +222,7 @@ static int resolve_var(struct expr_parser *p, const char *s, size_t n, struct ex
         if (p->vars->values[i].type == BV_MISSING)
             return 0;
         e->kind = EXPR_CONST;
-        e->value = p->vars->values[i];
+        e->value = bv_dup(p->a, p->vars->values[i]); /* a cursor outlives the command */
         return 0;
     }
     if (name_is(s, n, "ROOT"))
