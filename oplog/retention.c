@@ -113,7 +113,7 @@ struct walk {
     bool exact;     /* which is to be cut to the entry */
 };
 
-static void walk_begin(struct oplog *o, struct walk *w, int64_t now_ms)
+static void walk_begin(struct oplog *o, struct walk *w, int64_t now_ms, uint64_t most)
 {
     uint64_t newest;
     int64_t n;
@@ -124,6 +124,8 @@ static void walk_begin(struct oplog *o, struct walk *w, int64_t now_ms)
     w->l = get_limits(o);
     w->oldest_ms = w->l.seconds > 0 ? now_ms - (int64_t)(w->l.seconds * 1000) : INT64_MIN;
     w->last = newest == 0 ? 0 : newest - 1;
+    if (w->last > most)
+        w->last = most;
     segments_totals(&o->segments, &w->count, &w->bytes, &n);
 }
 
@@ -241,14 +243,12 @@ fail:
     return rc;
 }
 
-/* Under work_mx. What goes must be durable: else a crash could leave later entries without it. */
+/* Under work_mx. What goes is durable: else a crash could leave later entries without it. */
 static int apply_cut(struct oplog *o, struct op *op, const struct cut *c)
 {
     mutex_assert_held(&o->keeper.work_mx);
     if (c->upto == 0)
         return 0;
-    if (!o->memory)
-        flusher_wait(o, c->upto);
     atomic_store(&o->pruned, c->upto);
     atomic_store(&o->oldest, c->next);
     FAULT(TRUNCATE_BEFORE);
@@ -259,18 +259,33 @@ static int apply_cut(struct oplog *o, struct op *op, const struct cut *c)
     return 0;
 }
 
-/* `exact`: to the entry, and *ret_removed is how many. */
+static int find_cut(struct oplog *o, struct op *op, int64_t now_ms, bool exact, uint64_t most,
+                    struct cut *ret)
+{
+    struct walk w;
+
+    *ret = (struct cut){0};
+    walk_begin(o, &w, now_ms, most);
+    walk_segments(o, &w, exact, ret);
+    return walk_entries(o, op, &w, ret);
+}
+
+/* `exact`: to the entry; *ret_removed is how many. When some of it is not durable yet, a sync is
+ * awaited, without the lock, and then no more than what is durable goes. */
 static int apply_limits(struct oplog *o, struct op *op, int64_t now_ms, bool exact,
                         int64_t *ret_removed)
 {
-    struct cut c = {0};
-    struct walk w;
+    struct cut c;
     int rc;
 
     mutex_lock(&o->keeper.work_mx);
-    walk_begin(o, &w, now_ms);
-    walk_segments(o, &w, exact, &c);
-    TRY(walk_entries(o, op, &w, &c));
+    TRY(find_cut(o, op, now_ms, exact, UINT64_MAX, &c));
+    if (c.upto > oplog_durable(o)) {
+        mutex_unlock(&o->keeper.work_mx);
+        flusher_wait(o, c.upto);
+        mutex_lock(&o->keeper.work_mx);
+        TRY(find_cut(o, op, now_ms, exact, oplog_durable(o), &c));
+    }
     TRY(apply_cut(o, op, &c));
     *ret_removed = c.removed;
 fail:
