@@ -28,6 +28,8 @@ struct oplog_op {
     int64_t prev_term;
 };
 
+struct ring_entry;
+
 /* A parsed view of an entry; pointers into its bytes. */
 struct oplog_row {
     uint64_t optime;
@@ -41,6 +43,7 @@ struct oplog_row {
     int64_t term;
     uint64_t prev_optime; /* of prevOpTime; 0: absent or null */
     bool from_migrate;
+    struct ring_entry *ring; /* the entry in memory that this is a view of; NULL: none */
 };
 
 /* Encodes with ts 0; *ret_ts_offset is where the 8 bytes of ts lie in the document. */

@@ -5,6 +5,8 @@
 
 enum { RING_SLOTS_MIN = 1024 };
 
+static _Atomic size_t built_bytes; /* of all that is kept beside entries */
+
 /* --- entries and chains -------------------------------------------------------------------- */
 
 struct ring_entry *ring_entry_new(struct bv entry)
@@ -15,23 +17,110 @@ struct ring_entry *ring_entry_new(struct bv entry)
     if (e == NULL)
         return NULL;
     e->next = NULL;
+    atomic_init(&e->built, NULL);
     atomic_init(&e->refs, 1);
     e->len = entry.len;
     memcpy(e->bytes, entry.p, entry.len);
     ok = oplog_parse((struct bv){e->bytes, entry.len, BV_DOC}, &e->row);
     ASSERT(ok);
+    e->row.ring = e;
     return e;
+}
+
+static size_t built_size(uint32_t len)
+{
+    return sizeof(struct ring_built) + len;
+}
+
+static void built_free(struct ring_built *b)
+{
+    atomic_fetch_sub_explicit(&built_bytes, built_size(b->len), memory_order_relaxed);
+    free(b);
 }
 
 void ring_entry_drop(struct ring_entry *e)
 {
-    if (e != NULL && atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) == 1)
-        free(e);
+    struct ring_built *b, *next;
+
+    if (e == NULL || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (b = atomic_load_explicit(&e->built, memory_order_relaxed); b != NULL; b = next) {
+        next = b->next;
+        built_free(b);
+    }
+    free(e);
+}
+
+struct bv ring_entry_built(const struct ring_entry *e, uint64_t shape)
+{
+    struct ring_built *b = atomic_load_explicit(&e->built, memory_order_acquire);
+
+    while (b != NULL && b->shape != shape)
+        b = b->next;
+    return b == NULL ? BV_NONE : (struct bv){b->bytes, b->len, BV_DOC};
+}
+
+/* True when another shape may be hung in front of `head`. */
+static bool may_keep(const struct ring_built *head, uint64_t shape)
+{
+    unsigned n = 0;
+
+    for (; head != NULL; head = head->next) {
+        if (head->shape == shape || ++n == RING_SHAPES_MAX)
+            return false;
+    }
+    return true;
+}
+
+void ring_entry_keep(struct ring_entry *e, uint64_t shape, struct bv doc)
+{
+    struct ring_built *b, *head = atomic_load_explicit(&e->built, memory_order_acquire);
+    size_t size = built_size(doc.len);
+
+    if (!may_keep(head, shape))
+        return;
+    if (atomic_fetch_add_explicit(&built_bytes, size, memory_order_relaxed) + size >
+            RING_BUILT_BYTES_MAX ||
+        (b = malloc(size)) == NULL) {
+        atomic_fetch_sub_explicit(&built_bytes, size, memory_order_relaxed);
+        return;
+    }
+    b->shape = shape;
+    b->len = doc.len;
+    memcpy(b->bytes, doc.p, doc.len);
+    while (may_keep(head, shape)) {
+        b->next = head;
+        if (atomic_compare_exchange_weak_explicit(&e->built, &head, b, memory_order_release,
+                                                  memory_order_acquire))
+            return;
+    }
+    built_free(b); /* another thread was first */
 }
 
 size_t ring_entry_bytes(const struct ring_entry *e)
 {
     return sizeof(*e) + e->len;
+}
+
+/* An operation inside applyOps is made to look like a row, but `o` is another document then. */
+static struct ring_entry *whole_entry(const struct oplog_row *row)
+{
+    return row->ring != NULL && row->ring->row.o.p == row->o.p ? row->ring : NULL;
+}
+
+struct bv ring_row_built(const struct oplog_row *row, uint64_t shape)
+{
+    struct ring_entry *e = whole_entry(row);
+
+    return e == NULL ? BV_NONE : ring_entry_built(e, shape);
+}
+
+void ring_row_keep(const struct oplog_row *row, uint64_t shape, struct bv doc)
+{
+    struct ring_entry *e = whole_entry(row);
+
+    if (e != NULL)
+        ring_entry_keep(e, shape, doc);
 }
 
 void ring_chain_add(struct ring_chain *c, struct ring_entry *e)

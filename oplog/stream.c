@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "oplog/reader.h"
+#include "oplog/ring.h"
 #include "oplog/unwind.h"
 
 /* A token that must outlive the arenas of requests: a high-water mark, or a document's bytes. */
@@ -313,11 +314,43 @@ static int search(struct stream *s, struct op *op, struct arena *scratch, const 
     return 0;
 }
 
+/* All that an event depends on besides its entry and images. 0: current data too, so that it is
+ * not to be shared. */
+static uint64_t shape_of(const struct stream *s, const struct event *e)
+{
+    const struct event_options *o = &s->o.event;
+
+    if (o->full == FULL_UPDATE_LOOKUP && (e->flags & EVENT_DIFF) != 0)
+        return 0;
+    return 1 | (uint64_t)o->expanded << 1 | (uint64_t)o->raw_update << 2 |
+           (uint64_t)(s->o.token_version & 3) << 3 | (uint64_t)o->full << 8 |
+           (uint64_t)o->before << 16;
+}
+
+/* The event's document, shared with the other streams that want it in the same shape. */
+static int build(struct stream *s, struct op *op, struct arena *scratch, const struct event *e,
+                 struct bv *ret)
+{
+    const struct oplog_row *row = &e->change->row;
+    uint64_t shape = shape_of(s, e);
+    struct resume_token t;
+
+    *ret = shape == 0 ? BV_NONE : ring_row_built(row, shape);
+    if (!bv_is_missing(*ret)) {
+        *ret = bv_dup(scratch, *ret);
+        return 0;
+    }
+    event_token(e, scratch, s->o.token_version, false, &t);
+    TRY_RETURN(event_build(op, scratch, s->oplog, e, &s->o.event, token_encode(scratch, &t), ret));
+    if (shape != 0)
+        ring_row_keep(row, shape, *ret);
+    return 0;
+}
+
 /* BV_NONE: the change gives no event. */
 static int show(struct stream *s, struct op *op, struct arena *scratch, const struct change *c,
                 struct bv *ret)
 {
-    struct resume_token t;
     struct event e;
     bool found, wanted = false, accepted = true;
 
@@ -336,8 +369,7 @@ static int show(struct stream *s, struct op *op, struct arena *scratch, const st
         TRY_RETURN(s->o.accept(s->o.accept_arg, op, scratch, &e, &accepted));
     if (!accepted)
         return 0;
-    event_token(&e, scratch, s->o.token_version, false, &t);
-    TRY_RETURN(event_build(op, scratch, s->oplog, &e, &s->o.event, token_encode(scratch, &t), ret));
+    TRY_RETURN(build(s, op, scratch, &e, ret));
     s->emitted = c->row.optime;
     s->begun = true;
     return 0;
