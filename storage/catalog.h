@@ -106,7 +106,6 @@ bool catalog_db_exists(struct catalog *c, const char *db);
 /* The name of a database that differs from db in case only; NULL: none (error 13297). */
 const char *catalog_db_other_case(struct catalog *c, struct arena *a, const char *db);
 
-/* NULL: none. By key: same fields, order and directions. */
 /* Whether a document may lie at several keys of the index. Never goes back to false. What a
  * snapshot shows is covered by the answer after it was opened: a writer sets it before it commits
  * its first such key. */
@@ -115,6 +114,7 @@ static inline bool index_is_multikey(const struct index *ix)
     return atomic_load(&ix->state->multikey);
 }
 
+/* NULL: none. By key: same fields, order and directions. */
 struct index *coll_index_by_name(struct coll *k, const char *name);
 struct index *coll_index_by_key(struct coll *k, struct bv key);
 

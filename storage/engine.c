@@ -63,11 +63,41 @@ static int on_message(WT_EVENT_HANDLER *handler, WT_SESSION *session, const char
 
 /* --- opening and closing ------------------------------------------------------------------- */
 
-/* Half of what the machine has beyond 1 GB, but 256 MB at least. */
+/* A number that a file of the kernel holds; 0: no file, or no number ("max"). */
+static uint64_t read_number(const char *path)
+{
+    unsigned long long n = 0;
+    FILE *f = fopen(path, "re");
+
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%llu", &n) != 1)
+        n = 0;
+    fclose(f);
+    return n;
+}
+
+/* What the machine has, or less where a container is given less. */
+static uint64_t memory_bytes(void)
+{
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        uint64_t limit = read_number(limits[i]);
+
+        if (limit > 0 && limit < bytes)
+            bytes = limit;
+    }
+    return bytes;
+}
+
+/* Half of the memory beyond 1 GB, but 256 MB at least. */
 static uint64_t default_cache_bytes(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t ram = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    uint64_t ram = memory_bytes();
     uint64_t half = ram > 1024 * MB ? (ram - 1024 * MB) / 2 : 0;
 
     return half > 256 * MB ? half : 256 * MB;
