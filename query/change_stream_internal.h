@@ -29,7 +29,8 @@ int pushed_filter_test(const struct pushed_filter *f, struct eval *ev, struct bv
  */
 
 struct event_split {
-    struct bv event;      /* a copy on the heap */
+    uint8_t *bytes;       /* a copy of the event, on the heap */
+    struct bv event;      /* a view of it */
     struct belem *fields; /* without _id, by size */
     uint32_t *starts;     /* of each fragment in `fields`, and the end */
     uint32_t nfields, n, at;

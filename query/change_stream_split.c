@@ -80,13 +80,13 @@ static int deal_out(struct event_split *s, struct op *op, uint32_t max)
 int split_begin(struct event_split *s, struct op *op, struct bv event, uint32_t skip)
 {
     struct bv token = bv_get(event, "_id");
-    uint8_t *copy = malloc(event.len);
 
     split_end(s);
-    if (copy == NULL)
+    s->bytes = malloc(event.len);
+    if (s->bytes == NULL)
         return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for a large change event");
-    memcpy(copy, event.p, event.len);
-    s->event = (struct bv){copy, event.len, BV_DOC};
+    memcpy(s->bytes, event.p, event.len);
+    s->event = (struct bv){s->bytes, event.len, BV_DOC};
     collect_fields(s);
     if (s->nfields == 0)
         return op_fail(op, 7182502, "a change event of only an _id cannot be split");
@@ -125,7 +125,7 @@ int split_next(struct event_split *s, struct op *op, struct arena *scratch, stru
 
 void split_end(struct event_split *s)
 {
-    free((void *)(uintptr_t)s->event.p);
+    free(s->bytes);
     free(s->fields);
     free(s->starts);
     memset(s, 0, sizeof(*s));
