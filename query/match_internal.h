@@ -94,6 +94,9 @@ int match_parse_operators(struct match_parser *p, const struct match_at *at, str
 /* True for {$op: ...}: an object whose first name begins with $ and that is no DBRef. */
 bool match_is_operators(struct bv v);
 bool match_is_top_operator(const char *name);
+int match_bad_value(struct match_parser *p, const char *text);
+/* An element as MongoDB shows it in error texts: $size: "x" */
+const char *match_show_elem(struct match_parser *p, const struct belem *e);
 int match_check_depth(struct match_parser *p, unsigned depth, struct bv at) MUST_CHECK;
 
 /* The bit of a BSON type in a $type set. */

@@ -119,6 +119,16 @@ struct match *match_list_and(struct match_parser *p, struct match_list *l)
     return m;
 }
 
+int match_bad_value(struct match_parser *p, const char *text)
+{
+    return op_fail(p->op, ERR_BAD_VALUE, "%s", text);
+}
+
+const char *match_show_elem(struct match_parser *p, const struct belem *e)
+{
+    return arena_printf(p->a, "%s: %s", e->key, bv_show(p->a, e->v, 200));
+}
+
 int match_check_depth(struct match_parser *p, unsigned depth, struct bv at)
 {
     if (depth <= LIMIT_EXPR_DEPTH)
