@@ -5,6 +5,7 @@
 #   make test    install what the tests need, build, unit tests, then pytests
 #   make demo    a throw-away server, writes on one side and their events on the other
 #   make check   test + lint + asan-test + tsan-test, as .ci/run does
+#   make bench   the benchmarks: measured, ceiling, ratio
 #   make docs    generate docs/compatibility.md from the tables
 #
 # V=1 shows the commands. WT_PREFIX=/path builds against a WiredTiger installed there instead of Debian's.
@@ -81,6 +82,19 @@ $(B)/tests/integration/%: tests/integration/%.c
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS_$(VARIANT)) -MMD -MP -MF $@.d -MT $@ \
 		-o $@ $< \
 		$(shell pkg-config --cflags --libs libmongoc-1.0) -lcmocka
+
+# The benchmark's client, and the server whose dispatcher is the skeleton's.
+$(B)/tests/bench/bench_insert: $(B)/tests/bench/bench_insert.o $(B)/librunnel.a
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(ALL_LIBS)
+
+$(B)/tests/bench/skeleton: $(MAIN_OBJ) $(B)/tests/bench/skeleton.o $(B)/librunnel.a
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) -rdynamic -o $@ $^ $(ALL_LIBS)
+
+bench: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(B)/tests/bench/bench_insert $(B)/tests/bench/skeleton
+	python3 tests/bench/bench.py --build $(B) $(BENCH_ARGS)
 
 lib: $(B)/librunnel.a
 
@@ -177,7 +191,7 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all lib unit integration run demo deps test-deps test build-tests pytests asan-test \
+.PHONY: all bench lib unit integration run demo deps test-deps test build-tests pytests asan-test \
 	tsan-test lint lint-build check format docs install clean
 .NOTPARALLEL: check
--include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d)
+-include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(wildcard $(B)/tests/bench/*.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d)
