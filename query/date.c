@@ -33,8 +33,10 @@ static void split_day(int64_t days, int64_t *ret_year, int *ret_month, int *ret_
 
 void date_split(int64_t ms, struct date_parts *ret)
 {
-    int64_t days = floor_div(ms, MS_DAY), rest = ms - days * MS_DAY;
+    int64_t days = floor_div(ms, MS_DAY), rest = ms % MS_DAY;
 
+    if (rest < 0)
+        rest += MS_DAY;
     split_day(days, &ret->year, &ret->month, &ret->day);
     ret->hour = (int)(rest / MS_HOUR);
     ret->minute = (int)(rest / MS_MINUTE % 60);
@@ -78,11 +80,15 @@ int date_days_in_month(int64_t year, int month)
     return (int)(next - date_day_number(year, month, 1));
 }
 
+int date_weekday_of(int64_t day)
+{
+    day += 4; /* 1970-01-01 was a Thursday */
+    return (int)(day - floor_div(day, 7) * 7);
+}
+
 int date_weekday(int64_t ms)
 {
-    int64_t day = floor_div(ms, MS_DAY) + 4; /* 1970-01-01 was a Thursday */
-
-    return (int)(day - floor_div(day, 7) * 7);
+    return date_weekday_of(floor_div(ms, MS_DAY));
 }
 
 int date_day_of_year(int64_t ms)
@@ -102,7 +108,7 @@ int64_t date_iso_year_start(int64_t year)
 {
     int64_t fourth = date_day_number(year, 1, 4); /* always in week 1 */
 
-    return fourth - (date_weekday(fourth * MS_DAY) + 6) % 7;
+    return fourth - (date_weekday_of(fourth) + 6) % 7;
 }
 
 int date_iso_week(int64_t ms, int64_t *ret_year)

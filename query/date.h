@@ -30,6 +30,7 @@ int64_t date_day_number(int64_t year, int month, int day);
 int date_days_in_month(int64_t year, int month);
 
 int date_weekday(int64_t ms);     /* 0 = Sunday */
+int date_weekday_of(int64_t day); /* of a day number */
 int date_day_of_year(int64_t ms); /* from 1 */
 int date_week(int64_t ms);        /* weeks begin on Sunday; days before the first: week 0 */
 /* ISO 8601: weeks begin on Monday, week 1 has the year's first Thursday. */

@@ -151,7 +151,7 @@ static int64_t rule_local_s(const struct rule *r, int64_t year)
     switch (r->kind) {
     case RULE_MONTH:
         first = date_day_number(year, r->month, 1);
-        day = first + (r->weekday - date_weekday(first * MS_DAY) + 7) % 7 + (r->week - 1) * 7;
+        day = first + (r->weekday - date_weekday_of(first) + 7) % 7 + (r->week - 1) * 7;
         while (day >= first + date_days_in_month(year, r->month))
             day -= 7;
         break;
