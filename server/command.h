@@ -120,6 +120,8 @@ struct request *request_new(struct server *s, struct conn *c);
 void request_free(struct request *rq); /* NULL: nothing */
 /* A thread that made or freed requests ends: its memory kept for the next one goes. */
 void request_thread_end(void);
+/* Frees what the calling thread keeps for its next requests; before it ends. */
+void request_drop_reused(void);
 /* Before a park: keeps the message, gives all other memory back. */
 void request_rest(struct request *rq);
 /* Before a run that is not the first one. WAKE_NONE: it was not parked, only moved. */

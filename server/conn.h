@@ -30,6 +30,7 @@ struct conn {
     bool hung_up;          /* mx: the client is gone */
     bool streaming;        /* mx: an exhaust series is on, the client must be silent */
     struct request *rq;    /* mx; the owner may read it without */
+    int64_t rq_since_us;   /* mx: when that request began */
 
     uint32_t slot;
     struct conn *queue_next; /* the executor's queues and free list */

@@ -21,7 +21,7 @@
 #include "server/executor_internal.h"
 #include "server/server.h"
 
-enum { ACCEPT_TURNS = 64 };
+enum { ACCEPT_TURNS = 64, LONG_REQUEST_US = 1000000 };
 
 static uint64_t conn_key(const struct conn *c)
 {
@@ -223,6 +223,23 @@ void executor_listen(struct executor *ex, int fd)
     ex->listeners[i] = fd;
     if (epoll_ctl(ex->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
         abort();
+}
+
+/* A request that parks is armed for hang-up by its runner; one that just goes on is not, since that
+ * would cost every short request a system call. */
+static void watch_conn(void *arg, struct conn *c, struct request *rq)
+{
+    struct executor *ex = arg;
+    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = conn_key(c)};
+
+    if (c->state == CONN_BUSY && rq != NULL && !c->streaming &&
+        clock_mono_us() - c->rq_since_us > LONG_REQUEST_US)
+        epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
+}
+
+void conn_table_watch_long(struct executor *ex)
+{
+    executor_each_conn(ex, watch_conn, ex);
 }
 
 /* The sockets themselves are closed when no worker can be accepting on them any more. */

@@ -156,6 +156,7 @@ static void *thread_main(void *p)
     struct executor *ex = t->ex;
 
     t->body(ex, &t->worker);
+    request_drop_reused();
     request_thread_end();
     free(t->worker.scratch);
     free(t);
@@ -404,6 +405,7 @@ static void timer_body(struct executor *ex, struct worker *w)
             watch_pool(ex, &progress);
         if (now >= next_tick) {
             next_tick = now + TICK_MS * 1000;
+            conn_table_watch_long(ex);
             if (!atomic_load(&ex->stopping))
                 executor_schema_task(ex, tick_task, ex);
         }

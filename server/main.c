@@ -115,18 +115,24 @@ static int open_unix(const char *path, struct error *err, int *ret_fd)
 }
 
 /* What a client on this machine connects to. */
-static void set_host(struct server *s)
+static void reachable(const struct server *s, char *out, size_t size)
 {
     const char *bind_address = s->settings.bind;
 
+    if (is_wildcard(bind_address))
+        snprintf(out, size, "127.0.0.1:%d", s->port);
+    else if (strchr(bind_address, ':') != NULL)
+        snprintf(out, size, "[%s]:%d", bind_address, s->port);
+    else
+        snprintf(out, size, "%s:%d", bind_address, s->port);
+}
+
+static void set_host(struct server *s)
+{
     if (s->settings.advertise != NULL)
         snprintf(s->host, sizeof(s->host), "%s", s->settings.advertise);
-    else if (is_wildcard(bind_address))
-        snprintf(s->host, sizeof(s->host), "127.0.0.1:%d", s->port);
-    else if (strchr(bind_address, ':') != NULL)
-        snprintf(s->host, sizeof(s->host), "[%s]:%d", bind_address, s->port);
     else
-        snprintf(s->host, sizeof(s->host), "%s:%d", bind_address, s->port);
+        reachable(s, s->host, sizeof(s->host));
 }
 
 /* systemd's readiness protocol: one datagram. */
@@ -153,7 +159,10 @@ static void notify(const char *text)
 
 static void announce(struct server *s)
 {
-    printf("listening mongodb://%s/?replicaSet=%s\n", s->host, s->settings.repl_set);
+    char address[300];
+
+    reachable(s, address, sizeof(address));
+    printf("listening mongodb://%s/?replicaSet=%s\n", address, s->settings.repl_set);
     fflush(stdout);
     log_event(LOG_INFO, "server", "ready", {"host", LOG_STR(s->host)},
               {"ms", LOG_NUM((clock_mono_us() - s->start_us) / 1000)}, );

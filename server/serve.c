@@ -23,6 +23,7 @@ static void attach(struct conn *c, struct request *rq)
 {
     mutex_lock(&c->mx);
     c->rq = rq;
+    c->rq_since_us = rq->op.start_us;
     mutex_unlock(&c->mx);
 }
 
@@ -133,6 +134,8 @@ static void keep_message(struct conn *c, struct request *rq)
     conn_consume(c, rq->raw, rq->raw_len, &keep);
     rq->raw = keep;
     rq->raw_owned = true;
+    atomic_fetch_add_explicit(&rq->server->counters.in_flight_bytes, (int64_t)rq->raw_len,
+                              memory_order_relaxed);
 }
 
 /* True: parked, out of our hands. False: it was woken before; run again with *ret_reason. */
@@ -181,6 +184,7 @@ static bool gone(struct conn *c)
 
 static void to_schema(struct worker *w, struct conn *c, struct request *rq)
 {
+    ASSERT(!w->schema && rq->op.unpark == NULL);
     keep_message(c, rq);
     request_rest(rq);
     rq->to_schema = true;
