@@ -24,18 +24,18 @@ struct stage_ops {
 
 struct stage {
     const struct stage_ops *ops;
-    struct stage *source; /* NULL: the first one (a scan) */
-    struct bv spec;       /* as given, {$name: ...}; BV_NONE: not out of a pipeline */
+    struct stage *source;      /* NULL: the first one (a scan) */
+    struct bv spec;            /* as given, {$name: ...}; BV_NONE: not out of a pipeline */
     const struct match *match; /* of a $match, for push-down and index choice; else NULL */
 };
 
 /* Where and how a pipeline may run; filled by the caller. */
 struct pipeline_ctx {
-    const char *db;          /* database of the command */
-    const char *coll;        /* NULL: {aggregate: 1} */
-    struct expr_vars *vars;  /* let; may be NULL */
-    bool change_stream;      /* behind $changeStream: only the allow-list, code 20 */
-    bool for_update;         /* pipeline update: only $set $unset $project $replace... */
+    const char *db;         /* database of the command */
+    const char *coll;       /* NULL: {aggregate: 1} */
+    struct expr_vars *vars; /* let; may be NULL */
+    bool change_stream;     /* behind $changeStream: only the allow-list, code 20 */
+    bool for_update;        /* pipeline update: only $set $unset $project $replace... */
     bool allow_disk_use;
 };
 
@@ -52,8 +52,8 @@ int pipeline_parse(struct op *op, struct arena *a, struct bv stages, struct pipe
 /* Chains the stages behind `source`; returns the last one (source itself for none). */
 struct stage *pipeline_link(struct pipeline *p, struct stage *source);
 int stage_next(struct stage *s, struct exec *x, struct bv *ret, bool *ret_more) MUST_CHECK;
-void stage_save(struct stage *s, struct exec *x);  /* this one and all before it */
-void stage_close(struct stage *s);                 /* likewise */
+void stage_save(struct stage *s, struct exec *x); /* this one and all before it */
+void stage_close(struct stage *s);                /* likewise */
 
 /* One-row use of row-by-row stages ($set, $project, ... ), for pipeline updates. */
 int pipeline_apply_row(struct pipeline *p, struct exec *x, struct bv doc,
@@ -77,8 +77,8 @@ int scan_new(struct op *op, struct arena *a, const struct scan_spec *spec, struc
 /* The record id of the row that the scan gave last (for updates and deletes). */
 int64_t scan_rid(struct stage *scan);
 /* A scan of local.oplog.rs: seeks by bounds on ts found in the filter, both directions. */
-int scan_oplog_new(struct op *op, struct arena *a, const struct scan_spec *spec,
-                   struct stage **ret, bool *ret_sorted) MUST_CHECK;
+int scan_oplog_new(struct op *op, struct arena *a, const struct scan_spec *spec, struct stage **ret,
+                   bool *ret_sorted) MUST_CHECK;
 /* The optime up to which a forward scan of the oplog has read: where a tailing cursor waits. */
 uint64_t scan_oplog_position(struct stage *scan);
 
