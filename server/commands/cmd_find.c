@@ -66,6 +66,7 @@ int cmd_find(struct request *rq)
                             .first = true,
                             .single = args.single_batch,
                             .no_timeout = args.no_timeout,
+                            .limit = args.spec.limit,
                             .field = "firstBatch"};
     return cursor_first_batch(rq, c, &o);
 }
