@@ -281,5 +281,6 @@ int main(int argc, char **argv)
     server_init(&server);
     rc = serve(&server, &signals);
     server_fini(&server);
+    settings_fini(&server.settings);
     return rc;
 }

@@ -39,6 +39,11 @@ void settings_default(struct settings *s)
     };
 }
 
+void settings_fini(struct settings *s)
+{
+    arena_fini(&s->strings);
+}
+
 static int set_int(const struct option_row *r, const char *value, int64_t *out, struct error *err)
 {
     char *end;
@@ -76,14 +81,12 @@ static int set_bool(const struct option_row *r, const char *value, bool *out, st
     return 0;
 }
 
-static int set_str(const struct option_row *r, const char *value, const char **out,
-                   struct error *err)
+static int set_str(struct settings *s, const struct option_row *r, const char *value,
+                   const char **out, struct error *err)
 {
     if (*value == '\0')
         return error_set(err, ERR_BAD_VALUE, "%s: empty", r->name);
-    *out = strdup(value);
-    if (*out == NULL)
-        abort();
+    *out = arena_strdup(&s->strings, value);
     return 0;
 }
 
@@ -100,7 +103,7 @@ static int set_row(struct settings *s, const struct option_row *r, const char *v
     case KIND_BOOL:
         return set_bool(r, value, out, err);
     default:
-        return set_str(r, value, out, err);
+        return set_str(s, r, value, out, err);
     }
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "base/arena.h"
 
 #define RUNNEL_VERSION "0.1.0"
 #define MONGO_VERSION  "7.0.14"
@@ -33,13 +33,16 @@ struct settings {
     int64_t cache_mb; /* 0: choose */
     bool enable_test_commands;
     const char *config;
-    int argc; /* as started, for getCmdLineOpts */
+    struct arena strings; /* holds the strings that were set */
+    int argc;             /* as started, for getCmdLineOpts */
     char **argv;
 };
 
+/* Also initialises; settings_fini() gives the strings back. */
 void settings_default(struct settings *s);
-/* Sets one by its name from text; a flag takes "true" or "false". Strings are copied and live as
- * long as the process. ERR_BAD_VALUE, or ERR_INVALID_OPTIONS for an unknown name. */
+void settings_fini(struct settings *s);
+/* Sets one by its name from text; a flag takes "true" or "false". Strings are copied.
+ * ERR_BAD_VALUE, or ERR_INVALID_OPTIONS for an unknown name. */
 int settings_set(struct settings *s, const char *name, const char *value,
                  struct error *err) MUST_CHECK;
 /* A YAML mapping of names to scalars. */

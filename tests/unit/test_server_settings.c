@@ -32,6 +32,7 @@ static void test_defaults(void **state)
     assert_string_equal(s.repl_set, "rs0");
     assert_int_equal(s.oplog_size_mb, 1024);
     assert_false(s.memory);
+    settings_fini(&s);
 }
 
 static void test_values(void **state)
@@ -50,6 +51,7 @@ static void test_values(void **state)
     assert_false(s.memory);
     assert_int_equal(set(&s, "dbpath", "/x y"), 0);
     assert_string_equal(s.dbpath, "/x y");
+    settings_fini(&s);
 }
 
 static void test_bad_values(void **state)
@@ -74,6 +76,7 @@ static void test_bad_values(void **state)
         assert_int_equal(set(&s, bad[i][0], bad[i][1]), ERR_BAD_VALUE);
     assert_int_equal(set(&s, "no-such", "1"), ERR_INVALID_OPTIONS);
     assert_int_equal(s.port, 27017);
+    settings_fini(&s);
 }
 
 static int load(struct settings *s, const char *text, struct error *err)
@@ -102,6 +105,7 @@ static void test_config_file(void **state)
     assert_true(s.memory);
     assert_string_equal(s.repl_set, "my set");
     assert_int_equal(load(&s, "", &err), 0);
+    settings_fini(&s);
 }
 
 static void test_bad_config_files(void **state)
@@ -118,6 +122,7 @@ static void test_bad_config_files(void **state)
     assert_int_equal(load(&s, "port: [1]\n", &err), ERR_BAD_VALUE);
     assert_int_equal(load(&s, "port: {\n", &err), ERR_FAILED_TO_PARSE);
     assert_int_equal(settings_load(&s, "/no/such/file", &err), ERR_BAD_VALUE);
+    settings_fini(&s);
 }
 
 static void test_command_line_goes_first(void **state)
@@ -139,6 +144,7 @@ static void test_command_line_goes_first(void **state)
     assert_int_equal(s.port, 2);
     assert_int_equal(s.oplog_max_entries, 5);
     assert_true(s.memory);
+    settings_fini(&s);
 }
 
 static void test_rules(void **state)
