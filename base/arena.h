@@ -40,7 +40,7 @@ char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-#define ARENA_NEW(a, type)        ((type *)arena_zalloc((a), sizeof(type)))
-#define ARENA_ARRAY(a, type, n)   ((type *)arena_zalloc((a), sizeof(type) * (size_t)(n)))
+#define ARENA_NEW(a, type)      ((type *)arena_zalloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, n) ((type *)arena_zalloc((a), sizeof(type) * (size_t)(n)))
 
 #endif

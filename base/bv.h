@@ -116,8 +116,7 @@ static inline bool bv_is_nullish(struct bv v)
 
 static inline bool bv_is_number(struct bv v)
 {
-    return v.type == BV_INT32 || v.type == BV_INT64 || v.type == BV_DOUBLE ||
-           v.type == BV_DECIMAL;
+    return v.type == BV_INT32 || v.type == BV_INT64 || v.type == BV_DOUBLE || v.type == BV_DECIMAL;
 }
 
 static inline bool bv_is_container(struct bv v)

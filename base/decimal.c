@@ -6,9 +6,9 @@
 #include <string.h>
 
 /* How Debian's libbidgcc000.a was built: arguments by value, rounding and flags explicit. */
-#define DECIMAL_CALL_BY_REFERENCE       0
-#define DECIMAL_GLOBAL_ROUNDING         0
-#define DECIMAL_GLOBAL_EXCEPTION_FLAGS  0
+#define DECIMAL_CALL_BY_REFERENCE      0
+#define DECIMAL_GLOBAL_ROUNDING        0
+#define DECIMAL_GLOBAL_EXCEPTION_FLAGS 0
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wstrict-prototypes" /* the library's header */
 #include <bid_conf.h>
@@ -212,7 +212,8 @@ struct decimal decimal_round(struct decimal d, int places, int mode)
     static const unsigned modes[] = {BID_ROUNDING_TO_NEAREST, BID_ROUNDING_TO_ZERO,
                                      BID_ROUNDING_DOWN, BID_ROUNDING_UP};
     unsigned flags = 0;
-    BID_UINT128 unit = bid128_scalbn(bid128_from_int64(1), -places, BID_ROUNDING_TO_NEAREST, &flags);
+    BID_UINT128 unit =
+        bid128_scalbn(bid128_from_int64(1), -places, BID_ROUNDING_TO_NEAREST, &flags);
     BID_UINT128 r;
 
     if (decimal_is_nan(d) || decimal_is_inf(d))

@@ -23,7 +23,7 @@ static inline struct decimal decimal_load(const uint8_t *p)
 }
 
 struct decimal decimal_from_i64(int64_t x);
-struct decimal decimal_from_f64(double x); /* 15 significant digits, as MongoDB converts */
+struct decimal decimal_from_f64(double x);       /* 15 significant digits, as MongoDB converts */
 struct decimal decimal_from_f64_exact(double x); /* all 34 digits: for comparing */
 /* False when s is not a decimal number. */
 bool decimal_from_str(const char *s, size_t n, struct decimal *ret);

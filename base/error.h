@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MUST_CHECK     __attribute__((warn_unused_result))
+#define MUST_CHECK        __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
 enum error_code {
@@ -46,9 +46,9 @@ enum error_label {
 
 struct error {
     int code;
-    uint32_t labels;          /* set of enum error_label */
-    const uint8_t *info;      /* BSON document whose fields are added to the reply, or NULL; */
-    uint32_t info_len;        /* borrowed: lives in the arena of the failing request */
+    uint32_t labels;     /* set of enum error_label */
+    const uint8_t *info; /* BSON document whose fields are added to the reply, or NULL; */
+    uint32_t info_len;   /* borrowed: lives in the arena of the failing request */
     char text[ERROR_TEXT_MAX];
 };
 
@@ -61,7 +61,8 @@ void error_prefix(struct error *err, const char *prefix);
 /* The codeName of a reply: the listed name, or "Location<code>" written into buf. */
 const char *error_name(int code, char buf[static 32]);
 
-/* True when drivers may retry the operation that failed with this code (RetriableError category). */
+/* True when drivers may retry the operation that failed with this code (RetriableError category).
+ */
 bool error_is_retriable(int code);
 
 /* `rc` must be an int variable and `fail` a label of the enclosing function. */

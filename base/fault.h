@@ -29,11 +29,11 @@ int fault_hit(enum fault_id id); /* 0 or the error to return */
 
 #define FAULT(id)                                                                                  \
     do {                                                                                           \
-        if (__builtin_expect(atomic_load_explicit(&fault_armed, memory_order_relaxed) != 0, 0))   \
+        if (__builtin_expect(atomic_load_explicit(&fault_armed, memory_order_relaxed) != 0, 0))    \
             (void)fault_hit(FAULT_##id);                                                           \
     } while (0)
 #define FAULT_ERROR(id)                                                                            \
-    (__builtin_expect(atomic_load_explicit(&fault_armed, memory_order_relaxed) != 0, 0)           \
+    (__builtin_expect(atomic_load_explicit(&fault_armed, memory_order_relaxed) != 0, 0)            \
          ? fault_hit(FAULT_##id)                                                                   \
          : 0)
 

@@ -20,21 +20,21 @@
 #include "base/op.h"
 
 enum field_kind {
-    F_ANY,        /* struct bv: any type */
-    F_DOC,        /* struct bv: object */
-    F_ARRAY,      /* struct bv: array */
-    F_DOC_ARRAY,  /* struct bv: array or object */
-    F_STR,        /* const char *, NUL-terminated in the op's arena; embedded NUL: BadValue */
-    F_STR_BV,     /* struct bv: string */
-    F_BOOL,       /* bool; numbers accepted ("safe bool") */
+    F_ANY,         /* struct bv: any type */
+    F_DOC,         /* struct bv: object */
+    F_ARRAY,       /* struct bv: array */
+    F_DOC_ARRAY,   /* struct bv: array or object */
+    F_STR,         /* const char *, NUL-terminated in the op's arena; embedded NUL: BadValue */
+    F_STR_BV,      /* struct bv: string */
+    F_BOOL,        /* bool; numbers accepted ("safe bool") */
     F_STRICT_BOOL, /* bool; only a boolean */
-    F_INT,        /* int64_t; int, long, and whole double or decimal */
-    F_NUMBER,     /* struct bv: any number */
-    F_TS,         /* struct bv: timestamp */
-    F_STR_DOC,    /* struct bv: string or object */
-    F_BIN,        /* struct bv: binary */
-    F_DATE,       /* struct bv: date */
-    F_IGNORE,     /* accepted and dropped */
+    F_INT,         /* int64_t; int, long, and whole double or decimal */
+    F_NUMBER,      /* struct bv: any number */
+    F_TS,          /* struct bv: timestamp */
+    F_STR_DOC,     /* struct bv: string or object */
+    F_BIN,         /* struct bv: binary */
+    F_DATE,        /* struct bv: date */
+    F_IGNORE,      /* accepted and dropped */
 };
 
 enum field_flag {

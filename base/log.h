@@ -25,7 +25,7 @@ struct log_pair {
     struct log_value v;
 };
 #define log_event(level, component, msg, ...)                                                      \
-    log_write((level), (component), (msg), (const struct log_pair[]){__VA_ARGS__ {0, {0, 0}}})
+    log_write((level), (component), (msg), (const struct log_pair[]){__VA_ARGS__{0, {0, 0}}})
 
 void log_write(enum log_level level, const char *component, const char *msg,
                const struct log_pair *pairs);

@@ -35,10 +35,10 @@ enum wake_reason {
 
 /* A node on somebody's wait list; embedded in struct op. */
 struct waiter {
-    struct waiter *next, *prev;        /* for the list's use, under its mutex; NULL: on no list */
-    void (*wake)(struct waiter *w);    /* set by the executor; any thread */
-    uint64_t wanted;                   /* for the list's use: an optime or a ticket */
-    void *list;                        /* for the list's use: which bucket holds it */
+    struct waiter *next, *prev;     /* for the list's use, under its mutex; NULL: on no list */
+    void (*wake)(struct waiter *w); /* set by the executor; any thread */
+    uint64_t wanted;                /* for the list's use: an optime or a ticket */
+    void *list;                     /* for the list's use: which bucket holds it */
 };
 
 struct database;
@@ -46,34 +46,34 @@ struct database;
 struct op {
     struct arena arena;
     struct error err;
-    _Atomic int interrupt;      /* 0, or the error code to fail with; set by any thread */
-    int64_t start_us;           /* monotonic */
-    int64_t deadline_us;        /* maxTimeMS, monotonic; 0: none */
+    _Atomic int interrupt; /* 0, or the error code to fail with; set by any thread */
+    int64_t start_us;      /* monotonic */
+    int64_t deadline_us;   /* maxTimeMS, monotonic; 0: none */
 
-    const char *db;             /* $db; in the arena */
-    struct bv cmd;              /* the whole command, kind-1 sections merged in as arrays */
+    const char *db; /* $db; in the arena */
+    struct bv cmd;  /* the whole command, kind-1 sections merged in as arrays */
 
-    unsigned runs;              /* 1 on the first run, more after a park */
-    enum wake_reason woken;     /* why it runs again */
-    int64_t park_deadline_us;   /* wake with WAKE_TIMEOUT at this time; 0: none; survives a park */
+    unsigned runs;            /* 1 on the first run, more after a park */
+    enum wake_reason woken;   /* why it runs again */
+    int64_t park_deadline_us; /* wake with WAKE_TIMEOUT at this time; 0: none; survives a park */
     struct waiter waiter;
     void (*unpark)(struct op *op); /* takes the waiter off its list; set by who registered it */
-    void *park_list;            /* for unpark's use */
-    void *resume;               /* heap state that survives a park; freed by resume_free */
+    void *park_list;               /* for unpark's use */
+    void *resume;                  /* heap state that survives a park; freed by resume_free */
     void (*resume_free)(void *resume);
 
-    uint64_t wrote_optime;      /* newest optime this request wrote, 0: none */
-    uint64_t read_optime;       /* operationTime of a read: loaded before its snapshot opened */
+    uint64_t wrote_optime; /* newest optime this request wrote, 0: none */
+    uint64_t read_optime;  /* operationTime of a read: loaded before its snapshot opened */
     /* What the finished reply still waits for before it is sent (the executor parks for it and
      * does not run the request again): */
-    uint64_t ack_visible;       /* visible horizon >= this optime; 0: nothing */
-    uint64_t ack_durable;       /* durable horizon >= this optime; 0: nothing */
-    uint64_t ack_flush;         /* flush ticket (oplog_flush_ticket); 0: nothing */
+    uint64_t ack_visible; /* visible horizon >= this optime; 0: nothing */
+    uint64_t ack_durable; /* durable horizon >= this optime; 0: nothing */
+    uint64_t ack_flush;   /* flush ticket (oplog_flush_ticket); 0: nothing */
     uint64_t connection_id;
-    bool on_schema_thread;      /* schema calls are allowed; else return INT_TO_SCHEMA first */
-    struct database *database;  /* query/database.h */
-    void *server;               /* struct server, for server/ only */
-    void *request;              /* struct request, for server/ only */
+    bool on_schema_thread;     /* schema calls are allowed; else return INT_TO_SCHEMA first */
+    struct database *database; /* query/database.h */
+    void *server;              /* struct server, for server/ only */
+    void *request;             /* struct request, for server/ only */
 };
 
 /* Sets the error of this request and returns code. */

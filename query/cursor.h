@@ -19,9 +19,9 @@ struct qcursor;
 struct exec {
     struct op *op;
     struct database *db;
-    struct stx *stx;        /* opened by the cursor when it first needs one; qcursor_save ends it */
-    struct arena scratch;   /* rows in flight; see the rule below */
-    struct eval ev;         /* ev.scratch == &scratch */
+    struct stx *stx;      /* opened by the cursor when it first needs one; qcursor_save ends it */
+    struct arena scratch; /* rows in flight; see the rule below */
+    struct eval ev;       /* ev.scratch == &scratch */
 };
 /*
  * Rule for scratch: whoever drops a row resets it (a stage that rejects the row, a blocking stage
@@ -54,7 +54,7 @@ struct qcursor_ops {
 struct qcursor {
     const struct qcursor_ops *ops;
     struct arena arena;
-    const char *ns;        /* as the reply's cursor.ns */
+    const char *ns; /* as the reply's cursor.ns */
     bool tailable, await_data, change_stream;
     bool invalidated;      /* stream: this batch is the last one */
     int64_t position_rows; /* rows delivered so far, for limit bookkeeping of the maker */

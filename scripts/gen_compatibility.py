@@ -52,8 +52,8 @@ def names(rows):
 def described(rows, column):
     yield "| Name | |"
     yield "|---|---|"
-    for row in sorted(rows, key=lambda r: r.name.lower()):
-        yield f"| `{row.name}` | {row.text(len(row.args) - 1 if column == 'last' else column)} |"
+    for row in sorted(rows, key=lambda r: check_tables.name_of(r).lower()):
+        yield f"| `{check_tables.name_of(row)}` | {row.text(len(row.args) - 1 if column == 'last' else column)} |"
 
 
 def page():

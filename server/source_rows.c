@@ -22,6 +22,12 @@ static int no_rows(struct rows *r)
     return 0;
 }
 
+static int geo_near(struct rows *r)
+{
+    return op_fail(&r->rq->op, ERR_NOT_IMPLEMENTED,
+                   "The pipeline stage $geoNear is not supported yet");
+}
+
 /* {$documents: [...]}: an expression that gives an array of objects. */
 static int documents(struct rows *r)
 {
@@ -170,6 +176,7 @@ static const struct {
     {"$collStats", ON_COLLECTION, coll_stats},
     {"$currentOp", ON_ADMIN, current_op},
     {"$documents", ON_DATABASE, documents},
+    {"$geoNear", ON_COLLECTION, geo_near},
     {"$indexStats", ON_COLLECTION, index_stats},
     {"$listLocalSessions", ON_DATABASE, local_sessions},
     {"$listSessions", ON_COLLECTION, no_rows},

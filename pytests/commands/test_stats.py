@@ -144,6 +144,12 @@ def test_coll_stats_stage_errors(filled, spec, code):
     assert error.value.code == code
 
 
+def test_geo_near_is_refused(filled):
+    with pytest.raises(OperationFailure) as error:
+        list(filled.c.aggregate([{"$geoNear": {"near": [0, 0], "distanceField": "d"}}]))
+    assert error.value.code == 238
+
+
 def test_coll_stats_stage_of_nothing(db):
     with pytest.raises(OperationFailure) as error:
         list(db.nope.aggregate([{"$collStats": {"storageStats": {}}}]))
