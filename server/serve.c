@@ -150,18 +150,29 @@ static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake
         request_rest(rq);
         if (when != 0)
             executor_timer_set(w->ex, rq, when);
-        if (rq->replies > 0) {
+        /* From the request on: a client that allowed an exhaust series says nothing until its end.
+         */
+        if (rq->exhaust) {
             mutex_lock(&c->mx);
             c->streaming = true;
             mutex_unlock(&c->mx);
         }
-        executor_arm(w->ex, c, EPOLLRDHUP | (rq->replies > 0 ? (uint32_t)EPOLLIN : 0), false);
+        executor_arm(w->ex, c, EPOLLRDHUP | (rq->exhaust ? (uint32_t)EPOLLIN : 0), false);
     }
     atomic_fetch_add_explicit(&rq->server->counters.parked, 1, memory_order_relaxed);
     if (parking_park(&rq->parking, ret_reason))
         return true;
     atomic_fetch_sub_explicit(&rq->server->counters.parked, 1, memory_order_relaxed);
     return false;
+}
+
+/* A client that allowed an exhaust series has sent more before its end. */
+static bool spoke_out_of_turn(struct conn *c, struct request *rq)
+{
+    if (!rq->exhaust || rq->phase != REQUEST_RUN)
+        return false;
+    keep_message(c, rq);
+    return c->in != NULL;
 }
 
 /* Takes a woken request off all lists. The caller then owns it alone again. */
@@ -257,6 +268,11 @@ static bool advance(struct worker *w, struct conn *c)
             return false;
         case INT_PARK:
             executor_progress(w->ex);
+            if (spoke_out_of_turn(c, rq)) {
+                unpark(w, rq);
+                close_conn(w, c);
+                return false;
+            }
             if (park(w, c, rq, &reason))
                 return false;
             unpark(w, rq);
