@@ -219,7 +219,7 @@ static struct diff_node *compute_value(struct arena *a, struct bv pre, struct bv
     return compute(a, pre, post, post.len);
 }
 
-/* A cut alone never outweighs the array: docs/decisions/0003-truncated-arrays.md. */
+/* A cut alone never outweighs the array: docs/decisions/0004-truncated-arrays.md. */
 static bool compute_array(struct diff_node *n, struct bv pre, struct bv post, uint64_t limit)
 {
     struct biter ipre = biter(pre), ipost = biter(post);
