@@ -26,11 +26,11 @@ struct stream {
     bool begun;           /* the start was found to lie within the oplog */
     bool searching;       /* the event of o.resume has not turned up yet */
     bool partly_seen;     /* that event is shown again: the client has only a fragment of it */
-    bool waiting;         /* parked since the last stream_next() */
+    _Atomic bool waiting; /* parked since the last stream_next() */
 
     struct kept_token token;
-    uint64_t latest;  /* the time that token stands for */
-    uint64_t emitted; /* clusterTime of the newest event given out */
+    _Atomic uint64_t latest; /* the time that token stands for; written by the owner only */
+    uint64_t emitted;        /* clusterTime of the newest event given out */
 
     bool ending; /* `invalidate` is the next event */
     bool ended;
@@ -67,11 +67,28 @@ struct bv stream_token(const struct stream *s, struct arena *a)
     return bv_dup(a, (struct bv){k->doc, k->len, BV_DOC});
 }
 
+/* Others only look at it: no order is asked for. */
+static uint64_t latest(struct stream *s)
+{
+    return atomic_load_explicit(&s->latest, memory_order_relaxed);
+}
+
+static void set_latest(struct stream *s, uint64_t time)
+{
+    atomic_store_explicit(&s->latest, time, memory_order_relaxed);
+}
+
+uint64_t stream_seen(struct stream *s, bool *ret_waiting)
+{
+    *ret_waiting = atomic_load_explicit(&s->waiting, memory_order_relaxed);
+    return latest(s);
+}
+
 void stream_delivered(struct stream *s, struct bv token)
 {
     keep_token(&s->token, token);
-    if (s->emitted > s->latest)
-        s->latest = s->emitted;
+    if (s->emitted > latest(s))
+        set_latest(s, s->emitted);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -90,7 +107,7 @@ struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
     else if (o->start == STREAM_FROM_TOKEN)
         start = o->resume.cluster_time;
     s->next_optime = start > 0 ? start : 1; /* 0 means "the oldest" to a reader */
-    s->latest = start;
+    set_latest(s, start);
     s->searching = o->start == STREAM_FROM_TOKEN && o->resume.type == TOKEN_EVENT;
     s->partly_seen = s->searching && o->resume.fragment >= 0;
     s->o.resume.fragment = -1;
@@ -127,7 +144,7 @@ int stream_wait(struct stream *s, struct op *op)
     if (s->ending || s->ended || s->next_index > 0)
         return 0;
     rc = oplog_wait_entry(s->oplog, op, &s->o.scope, s->next_optime - 1);
-    s->waiting = rc == INT_PARK;
+    atomic_store_explicit(&s->waiting, rc == INT_PARK, memory_order_relaxed);
     return rc;
 }
 
@@ -236,9 +253,9 @@ static void move_to(struct stream *s, uint64_t passed)
         s->next_optime = passed + 1;
         s->next_index = 0;
     }
-    if (passed > s->latest) {
+    if (passed > latest(s)) {
         keep_mark(&s->token, passed);
-        s->latest = passed;
+        set_latest(s, passed);
     }
 }
 
@@ -396,9 +413,9 @@ int stream_next(struct stream *s, struct op *op, struct arena *scratch, struct b
         *ret_more = false;
         return 0;
     }
-    if (s->waiting)
+    if (atomic_load_explicit(&s->waiting, memory_order_relaxed))
         move_to(s, oplog_wait_passed(op));
-    s->waiting = false;
+    atomic_store_explicit(&s->waiting, false, memory_order_relaxed);
     for (uint32_t i = 1;; i++) {
         struct change c;
         bool found;

@@ -63,6 +63,9 @@ int stream_wait(struct stream *s, struct op *op) MUST_CHECK;
 
 /* The token to resume from now: behind the last delivered event, or behind all that was read. */
 struct bv stream_token(const struct stream *s, struct arena *a);
+/* From any thread: the time that stream_token() stands for; *ret_waiting: the stream has read all
+ * there is and waits for more. */
+uint64_t stream_seen(struct stream *s, bool *ret_waiting);
 /* The event with this token has been put into a reply. */
 void stream_delivered(struct stream *s, struct bv token);
 

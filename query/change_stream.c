@@ -10,10 +10,13 @@
 #include "query/change_stream_internal.h"
 #include "storage/record.h"
 
-static _Atomic int64_t large_failed, large_split;
+#define SPLIT_STAGE "$changeStreamSplitLargeEvent"
+
+static _Atomic int64_t sent, large_failed, large_split;
 
 void change_stream_stats(struct change_stream_stats *ret)
 {
+    ret->sent = atomic_load_explicit(&sent, memory_order_relaxed);
     ret->large_failed = atomic_load(&large_failed);
     ret->large_split = atomic_load(&large_split);
 }
@@ -23,6 +26,7 @@ struct cs_cursor {
     struct stage source; /* first in the chain; its next() asks the stream */
     struct stage *last;
     struct stream *stream;
+    struct scope scope;
     struct pushed_filter pushed;
     bool expanded;
     bool splits;                /* $changeStreamSplitLargeEvent is the last stage */
@@ -236,6 +240,15 @@ static struct bv cs_resume_token(struct qcursor *qc, struct arena *a)
 static void cs_delivered(struct qcursor *qc, struct bv row)
 {
     stream_delivered(((struct cs_cursor *)qc)->stream, bv_get(row, "_id"));
+    atomic_fetch_add_explicit(&sent, 1, memory_order_relaxed);
+}
+
+static void cs_watch(struct qcursor *qc, struct stream_watch *ret)
+{
+    struct cs_cursor *c = (struct cs_cursor *)qc;
+
+    ret->scope = c->scope;
+    ret->token_time = stream_seen(c->stream, &ret->waiting);
 }
 
 static void cs_close(struct qcursor *qc)
@@ -260,7 +273,17 @@ static void cs_explain(struct qcursor *qc, struct bw *w, int verbosity)
     bw_arr_begin(w, "stages");
     while (n-- > 0) {
         bw_doc_begin(w, NULL);
-        bw_bv(w, chain[n]->ops->name, chain[n]->spec);
+        if (chain[n] == &c->source) {
+            bw_bv(w, chain[n]->ops->name, chain[n]->spec);
+            pushed_filter_explain(&c->pushed, &c->base.arena, w);
+        } else {
+            bw_fields(w, chain[n]->spec);
+        }
+        bw_end(w);
+    }
+    if (c->splits) {
+        bw_doc_begin(w, NULL);
+        bw_bv(w, SPLIT_STAGE, bv_empty_doc);
         bw_end(w);
     }
     bw_end(w);
@@ -272,12 +295,11 @@ static const struct qcursor_ops cs_ops = {.next = cs_next,
                                           .resume_token = cs_resume_token,
                                           .delivered = cs_delivered,
                                           .close = cs_close,
+                                          .watch = cs_watch,
                                           .explain = cs_explain};
 
 /* --- opening -----------------------------------------------------------------------------------
  */
-
-#define SPLIT_STAGE "$changeStreamSplitLargeEvent"
 
 /* Takes the stage off the end of a pipeline; *ret_found: it was there. Anywhere else it is refused
  * by pipeline_parse(). */
@@ -347,6 +369,7 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
         for (int i = 0; i < c->nvars; i++)
             c->vars[i] = bv_dup(a, args->let->vars[i]);
     }
+    c->scope = o.scope;
     c->expanded = o.event.expanded;
     c->resume = o.resume;
     if (o.start != STREAM_FROM_TOKEN)

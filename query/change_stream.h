@@ -19,9 +19,10 @@ struct change_stream_args {
 int change_stream_open(struct op *op, const struct change_stream_args *args,
                        struct qcursor **ret) MUST_CHECK;
 
-/* Since the process started: events too large to be shown, and events shown in fragments. */
+/* Since the process started: events (and fragments) put into replies, events too large to be shown,
+ * and events shown in fragments. */
 struct change_stream_stats {
-    int64_t large_failed, large_split;
+    int64_t sent, large_failed, large_split;
 };
 void change_stream_stats(struct change_stream_stats *ret);
 

@@ -45,3 +45,13 @@ int pushed_filter_test(const struct pushed_filter *f, struct eval *ev, struct bv
         TRY_RETURN(match_test(f->parts[i], ev, summary, ret, NULL));
     return 0;
 }
+
+void pushed_filter_explain(const struct pushed_filter *f, struct arena *a, struct bw *w)
+{
+    if (f->n == 0)
+        return;
+    bw_arr_begin(w, "pushedDown");
+    for (size_t i = 0; i < f->n; i++)
+        bw_bv(w, NULL, match_show(f->parts[i], a));
+    bw_end(w);
+}

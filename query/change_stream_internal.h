@@ -21,6 +21,8 @@ struct pushed_filter {
     size_t n;
 };
 void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct match *m);
+/* Appends pushedDown, the array of the parts; nothing when there are none. */
+void pushed_filter_explain(const struct pushed_filter *f, struct arena *a, struct bw *w);
 /* `summary` is what event_summary() gives. */
 int pushed_filter_test(const struct pushed_filter *f, struct eval *ev, struct bv summary,
                        bool *ret) MUST_CHECK;

@@ -33,6 +33,13 @@ void exec_fini(struct exec *x);
 /* The transaction of this batch, begun on first use. op->read_optime is loaded before. */
 int exec_stx(struct exec *x, struct stx **ret) MUST_CHECK;
 
+/* What others may know of a stream while its owner runs it. */
+struct stream_watch {
+    struct scope scope;  /* strings of the cursor */
+    uint64_t token_time; /* the time of its resume token */
+    bool waiting;        /* it has seen all there is, and waits for more */
+};
+
 struct qcursor_ops {
     /* The next row; BV_NONE with *ret_more false: the end; BV_NONE with *ret_more true: nothing
      * now, but there may be later (tailable, stream). */
@@ -47,6 +54,9 @@ struct qcursor_ops {
     /* Called when a row is really put into the reply (streams move their token). NULL: no. */
     void (*delivered)(struct qcursor *c, struct bv row);
     void (*close)(struct qcursor *c); /* frees what the arena does not hold */
+    /* Streams, from any thread while the cursor lives: what it watches and how far it is. NULL: no
+     * stream. */
+    void (*watch)(struct qcursor *c, struct stream_watch *ret);
     /* explain: appends to w what this cursor does; NULL: nothing to tell */
     void (*explain)(struct qcursor *c, struct bw *w, int verbosity);
 };

@@ -149,6 +149,7 @@ static struct cursor_entry *entry_new(struct request *rq, struct qcursor *c,
     e->majority = rq->read_level == READ_MAJORITY || rq->read_level == READ_LINEARIZABLE;
     e->no_timeout = o->no_timeout;
     e->limit = o->limit;
+    e->created_ms = clock_wall_ms();
     return e;
 }
 
@@ -157,7 +158,6 @@ static void set_budget(struct cursor_entry *e, struct op *op)
 {
     int64_t now = clock_mono_us();
 
-    e->last_use_us = now;
     if (op->deadline_us == 0 || e->c->await_data)
         return;
     e->budget_us = op->deadline_us > now ? op->deadline_us - now : 1;

@@ -93,6 +93,15 @@ static int64_t new_id_locked(struct cursors *cs)
     return id;
 }
 
+/* What others see of it is what it was when nobody used it. */
+static void note_use_locked(struct cursors *cs, struct cursor_entry *e)
+{
+    mutex_assert_held(&cs->mx);
+    e->last_use_us = clock_mono_us();
+    e->seen_rows = e->delivered;
+    e->seen_batches++;
+}
+
 int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *e)
 {
     mutex_lock(&cs->mx);
@@ -104,6 +113,7 @@ int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *
         grow_locked(cs);
     e->id = new_id_locked(cs);
     e->next = NULL;
+    note_use_locked(cs, e);
     *find_locked(cs, e->id) = e;
     cs->n++;
     mutex_unlock(&cs->mx);
@@ -262,11 +272,66 @@ void cursors_stats(struct cursors *cs, struct cursor_stats *ret)
             ret->pinned += e->pinned != NULL;
             ret->no_timeout += e->no_timeout;
             ret->change_streams += e->c->change_stream;
-            ret->parked += e->pinned != NULL && parking_state(&e->pinned->parking) == PARK_PARKED;
+            ret->parked += e->c->change_stream && e->pinned != NULL &&
+                           parking_state(&e->pinned->parking) == PARK_PARKED;
         }
     }
     ret->timed_out = cs->timed_out;
     mutex_unlock(&cs->mx);
+}
+
+static void describe_locked(struct cursors *cs, const struct cursor_entry *e, struct arena *a,
+                            struct cursor_row *r)
+{
+    mutex_assert_held(&cs->mx);
+    *r = (struct cursor_row){.id = e->id,
+                             .user = e->pinned,
+                             .ns = arena_strdup(a, e->c->ns),
+                             .created_ms = e->created_ms,
+                             .last_use_us = e->last_use_us,
+                             .rows = e->seen_rows,
+                             .batches = e->seen_batches,
+                             .has_lsid = e->has_lsid,
+                             .no_timeout = e->no_timeout,
+                             .tailable = e->c->tailable,
+                             .await_data = e->c->await_data,
+                             .change_stream = e->c->change_stream,
+                             .lsid = e->lsid};
+    if (!r->change_stream)
+        return;
+    e->c->ops->watch(e->c, &r->watch);
+    if (r->watch.scope.db != NULL)
+        r->watch.scope.db = arena_strdup(a, r->watch.scope.db);
+    if (r->watch.scope.ns != NULL)
+        r->watch.scope.ns = arena_strdup(a, r->watch.scope.ns);
+}
+
+static int by_user(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const struct cursor_row *)a)->user;
+    uintptr_t y = (uintptr_t)((const struct cursor_row *)b)->user;
+
+    return x < y ? -1 : x > y;
+}
+
+int cursors_list(struct cursors *cs, struct op *op, struct cursor_row **ret, size_t *ret_n)
+{
+    struct cursor_row *rows;
+    size_t n = 0;
+
+    mutex_lock(&cs->mx);
+    rows = arena_try(&op->arena, (cs->n + 1) * sizeof(*rows));
+    for (size_t b = 0; rows != NULL && b < cs->nbuckets; b++) {
+        for (const struct cursor_entry *e = cs->buckets[b]; e != NULL; e = e->next)
+            describe_locked(cs, e, &op->arena, &rows[n++]);
+    }
+    mutex_unlock(&cs->mx);
+    if (rows == NULL)
+        return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory to list the cursors");
+    qsort(rows, n, sizeof(*rows), by_user);
+    *ret = rows;
+    *ret_n = n;
+    return 0;
 }
 
 /* --- pinning ---------------------------------------------------------------------------------- */
@@ -339,7 +404,7 @@ void cursor_unpin(struct request *rq)
     rq->cursor = NULL;
     mutex_lock(&cs->mx);
     e->pinned = NULL;
-    e->last_use_us = clock_mono_us();
+    note_use_locked(cs, e);
     dead = e->killed;
     if (dead)
         remove_locked(cs, find_locked(cs, e->id));

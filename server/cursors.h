@@ -55,8 +55,24 @@ void cursors_kill_all(struct cursors *cs, int code);
 void cursors_sweep(struct cursors *cs, int64_t timeout_ms);
 
 struct cursor_stats {
-    int64_t open, pinned, no_timeout, timed_out, change_streams, parked;
+    int64_t open, pinned, no_timeout, timed_out;
+    int64_t change_streams, parked; /* parked: of the change streams */
 };
 void cursors_stats(struct cursors *cs, struct cursor_stats *ret);
+
+/* An open cursor as others see it, in their own memory. */
+struct cursor_row {
+    int64_t id;
+    const struct request *user; /* has it pinned, to be compared only; NULL: idle */
+    const char *ns;
+    int64_t created_ms, last_use_us;
+    int64_t rows, batches; /* as of its last batch */
+    bool has_lsid, no_timeout, tailable, await_data, change_stream;
+    struct lsid_key lsid;
+    struct stream_watch watch; /* change_stream only */
+};
+/* All open cursors by ascending `user` (the idle ones first), in the arena. */
+int cursors_list(struct cursors *cs, struct op *op, struct cursor_row **ret,
+                 size_t *ret_n) MUST_CHECK;
 
 #endif

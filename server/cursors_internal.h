@@ -15,10 +15,11 @@ struct cursor_entry {
     bool no_timeout;
     bool killed;            /* goes when it is unpinned */
     struct request *pinned; /* uses it; else NULL */
-    int64_t last_use_us;
-    int64_t budget_us;        /* left of the opening command's maxTimeMS; 0: no limit */
-    int64_t limit, delivered; /* rows */
-    uint8_t *stash;           /* a row that did not fit into the last batch */
+    int64_t created_ms, last_use_us;
+    int64_t seen_rows, seen_batches; /* as of its last unpinning, for others to look at */
+    int64_t budget_us;               /* left of the opening command's maxTimeMS; 0: no limit */
+    int64_t limit, delivered;        /* rows */
+    uint8_t *stash;                  /* a row that did not fit into the last batch */
 };
 
 /* Gives the entry an id and registers it; on failure it is still the caller's. */

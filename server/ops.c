@@ -2,10 +2,12 @@
 #include "server/ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "server/conn.h"
+#include "server/cursors.h"
 #include "server/executor.h"
 #include "server/server.h"
 
@@ -14,7 +16,91 @@ struct listing {
     struct bw *w;
     bool idle;
     char now[40];
+    uint64_t durable;
+    const struct cursor_row *cursors; /* by user */
+    size_t ncursors;
 };
+
+/* --- cursors -------------------------------------------------------------------------------- */
+
+static int compare_user(const void *key, const void *row)
+{
+    uintptr_t x = (uintptr_t)key, y = (uintptr_t)((const struct cursor_row *)row)->user;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The cursor that a request has pinned; NULL: none. */
+static const struct cursor_row *cursor_of(const struct listing *l, const struct request *rq)
+{
+    return bsearch(rq, l->cursors, l->ncursors, sizeof(*l->cursors), compare_user);
+}
+
+/* Whole seconds, as optimes have them. A stream that waits has seen all there is for it. */
+static int64_t lag_seconds(const struct listing *l, const struct cursor_row *r)
+{
+    int64_t lag = (int64_t)(l->durable >> 32) - (int64_t)(r->watch.token_time >> 32);
+
+    return (r->user != NULL && r->watch.waiting) || lag < 0 ? 0 : lag;
+}
+
+static void write_watch(const struct listing *l, const struct cursor_row *r)
+{
+    static const char *const scopes[] = {[SCOPE_COLLECTION] = "collection",
+                                         [SCOPE_DATABASE] = "database",
+                                         [SCOPE_CLUSTER] = "cluster",
+                                         [SCOPE_OPLOG] = "oplog"};
+    const struct scope *s = &r->watch.scope;
+    struct bw *w = l->w;
+
+    bw_doc_begin(w, "changeStream");
+    bw_str(w, "scope", scopes[s->kind]);
+    if (s->kind == SCOPE_COLLECTION || s->kind == SCOPE_DATABASE)
+        bw_str(w, "ns", s->kind == SCOPE_COLLECTION ? s->ns : s->db);
+    bw_bool(w, "waiting", r->user != NULL && r->watch.waiting);
+    bw_ts(w, "lastTokenTime", r->watch.token_time);
+    bw_i64(w, "lagSeconds", lag_seconds(l, r));
+    bw_end(w);
+}
+
+static void write_cursor(const struct listing *l, const struct cursor_row *r)
+{
+    int64_t idle_ms = (clock_mono_us() - r->last_use_us) / 1000;
+    struct bw *w = l->w;
+
+    bw_str(w, "ns", r->ns);
+    bw_doc_begin(w, "cursor");
+    bw_i64(w, "cursorId", r->id);
+    bw_date(w, "createdDate", r->created_ms);
+    bw_date(w, "lastAccessDate", clock_wall_ms() - idle_ms);
+    bw_i64(w, "nDocsReturned", r->rows);
+    bw_i64(w, "nBatchesReturned", r->batches);
+    bw_bool(w, "noCursorTimeout", r->no_timeout);
+    bw_bool(w, "tailable", r->tailable);
+    bw_bool(w, "awaitData", r->await_data);
+    bw_end(w);
+    if (r->change_stream)
+        write_watch(l, r);
+}
+
+static void write_idle_cursor(const struct listing *l, const struct cursor_row *r)
+{
+    struct bw *w = l->w;
+
+    bw_doc_begin(w, NULL);
+    bw_str(w, "type", "idleCursor");
+    bw_str(w, "host", l->self->server->host);
+    if (r->has_lsid) {
+        bw_doc_begin(w, "lsid");
+        bw_uuid(w, "id", r->lsid.bytes);
+        bw_bin(w, "uid", 0, r->lsid.bytes + 16, LSID_KEY_BYTES - 16);
+        bw_end(w);
+    }
+    write_cursor(l, r);
+    bw_end(w);
+}
+
+/* --- connections ---------------------------------------------------------------------------- */
 
 /* Under the connection's mutex: what is read here is written under it or before it is shared. */
 static void write_op(void *arg, struct conn *c, struct request *rq)
@@ -36,28 +122,38 @@ static void write_op(void *arg, struct conn *c, struct request *rq)
     bw_str(w, "currentOpTime", l->now);
     bw_bool(w, "threaded", true);
     if (rq != NULL) {
-        int64_t us = clock_mono_us() - rq->op.start_us;
+        const struct cursor_row *r = cursor_of(l, rq);
+        int64_t us = clock_mono_us() - c->rq_since_us;
 
         bw_i64(w, "opid", c->id);
         bw_i64(w, "secs_running", us / 1000000);
         bw_i64(w, "microsecs_running", us);
-        bw_str(w, "op", "command");
+        bw_str(w, "op", r == NULL ? "command" : "getmore");
+        if (r != NULL)
+            write_cursor(l, r);
     }
     bw_end(w);
 }
 
-void ops_write(struct request *rq, bool idle, struct bw *w)
+int ops_write(struct request *rq, const struct ops_filter *f, struct bw *w)
 {
-    struct listing l = {.self = rq, .w = w, .idle = idle};
+    struct listing l = {.self = rq, .w = w, .idle = f->idle_connections};
     int64_t ms = clock_wall_ms();
     time_t secs = (time_t)(ms / 1000);
+    struct cursor_row *rows;
     struct tm tm;
     size_t n;
 
+    TRY_RETURN(cursors_list(rq->server->cursors, &rq->op, &rows, &l.ncursors));
+    l.cursors = rows;
+    l.durable = oplog_durable(rq->op.database->oplog);
     gmtime_r(&secs, &tm);
     n = strftime(l.now, sizeof l.now, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(l.now + n, sizeof l.now - n, ".%03d+00:00", (int)(ms % 1000));
     executor_each_conn(rq->server->executor, write_op, &l);
+    for (size_t i = 0; f->idle_cursors && i < l.ncursors && rows[i].user == NULL; i++)
+        write_idle_cursor(&l, &rows[i]);
+    return 0;
 }
 
 struct victim {

@@ -6,9 +6,17 @@
 
 #include "server/command.h"
 
-/* Appends one document per connection that runs a request, with `idle` of every connection, to
- * the array that is open in w. */
-void ops_write(struct request *rq, bool idle, struct bw *w);
+struct ops_filter {
+    bool idle_connections, idle_cursors;
+};
+
+/*
+ * Appends to the array that is open in w: one document per connection that runs a request, with
+ * idle_connections of every connection, with idle_cursors of every cursor that no request uses.
+ * A getMore shows its cursor; a change stream what it watches, the time of its resume token, and
+ * by how many seconds that is behind the newest entry it could have seen.
+ */
+int ops_write(struct request *rq, const struct ops_filter *f, struct bw *w) MUST_CHECK;
 /* Interrupts what the connection with this id runs; nothing happens when it runs nothing. */
 void ops_kill(struct request *rq, int64_t opid);
 

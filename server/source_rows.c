@@ -70,14 +70,10 @@ static int coll_stats(struct rows *r)
     return 0;
 }
 
-struct current_op_spec {
-    bool idle_connections;
-};
-
 static const struct field current_op_fields[] = {
     {"allUsers", F_IGNORE, 0, 0},
-    {"idleConnections", F_BOOL, offsetof(struct current_op_spec, idle_connections), 0},
-    {"idleCursors", F_IGNORE, 0, 0},
+    {"idleConnections", F_BOOL, offsetof(struct ops_filter, idle_connections), 0},
+    {"idleCursors", F_BOOL, offsetof(struct ops_filter, idle_cursors), 0},
     {"idleSessions", F_IGNORE, 0, 0},
     {"localOps", F_IGNORE, 0, 0},
     {"truncateOps", F_IGNORE, 0, 0},
@@ -89,7 +85,7 @@ static const struct field current_op_fields[] = {
 static int current_op(struct rows *r)
 {
     struct op *op = &r->rq->op;
-    struct current_op_spec spec = {0};
+    struct ops_filter spec = {0};
     struct biter it;
     struct belem e;
     struct bw w;
@@ -100,7 +96,7 @@ static int current_op(struct rows *r)
                        "$currentOp options must be specified in an object");
     TRY_RETURN(fields_parse(op, "$currentOp", current_op_fields, r->spec, 0, &spec));
     bw_init_array(&w, &op->arena);
-    ops_write(r->rq, spec.idle_connections, &w);
+    TRY_RETURN(ops_write(r->rq, &spec, &w));
     list = bw_done(&w);
     r->docs = ARENA_ARRAY(&op->arena, struct bv, bv_count(list) + 1);
     it = biter(list);

@@ -146,11 +146,13 @@ int cmd_getLog(struct request *rq)
 /* --- running requests ------------------------------------------------------------------------ */
 
 struct current_op_args {
-    bool all, own;
+    struct ops_filter filter;
+    bool own;
 };
 
 static const struct field current_op_fields[] = {
-    {"$all", F_BOOL, offsetof(struct current_op_args, all), 0},
+    {"$all", F_BOOL, offsetof(struct current_op_args, filter.idle_connections), 0},
+    {"idleCursors", F_BOOL, offsetof(struct current_op_args, filter.idle_cursors), 0},
     {"$ownOps", F_BOOL, offsetof(struct current_op_args, own), 0},
     {NULL, 0, 0, 0},
 };
@@ -162,7 +164,7 @@ int cmd_currentOp(struct request *rq)
     TRY_RETURN(
         fields_parse(&rq->op, "currentOp", current_op_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     bw_arr_begin(&rq->reply, "inprog");
-    ops_write(rq, args.all, &rq->reply);
+    TRY_RETURN(ops_write(rq, &args.filter, &rq->reply));
     bw_end(&rq->reply);
     return 0;
 }

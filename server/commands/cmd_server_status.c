@@ -161,16 +161,17 @@ static void section_transactions(struct request *rq, struct bw *w)
 
 static void section_metrics(struct request *rq, struct bw *w)
 {
-    struct change_stream_stats large;
+    struct change_stream_stats events;
     struct cursor_stats cs;
 
-    change_stream_stats(&large);
+    change_stream_stats(&events);
     cursors_stats(rq->server->cursors, &cs);
     bw_doc_begin(w, "changeStreams");
     bw_i64(w, "open", cs.change_streams);
     bw_i64(w, "parked", cs.parked);
-    bw_i64(w, "largeEventsFailed", large.large_failed);
-    bw_i64(w, "largeEventsSplit", large.large_split);
+    bw_i64(w, "eventsSent", events.sent);
+    bw_i64(w, "largeEventsFailed", events.large_failed);
+    bw_i64(w, "largeEventsSplit", events.large_split);
     bw_end(w);
     bw_doc_begin(w, "cursor");
     bw_i64(w, "timedOut", cs.timed_out);
