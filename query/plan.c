@@ -335,25 +335,24 @@ static bool plan_branches(struct chooser *c, const struct match *either, struct 
     return true;
 }
 
-static void choose_or(struct chooser *c, struct plan *ret)
+static void choose_or(const struct chooser *c, struct plan *ret)
 {
     const struct match *m = c->spec->filter;
-    const struct scan_spec *spec = c->spec;
-    struct scan_spec unsorted = *spec;
-    size_t outer = c->conjuncts.n;
+    struct scan_spec unsorted = *c->spec;
+    struct chooser inner = *c;
 
     if (m == NULL)
         return;
     unsorted.sort = BV_NONE; /* branches one after the other give no order */
-    c->spec = &unsorted;
+    inner.spec = &unsorted;
     if (match_kind(m) == MATCH_OR)
-        (void)plan_branches(c, m, ret);
+        (void)plan_branches(&inner, m, ret);
     for (size_t i = 0; match_kind(m) == MATCH_AND && i < match_nchildren(m); i++) {
-        c->conjuncts.n = outer;
-        if (match_kind(match_child(m, i)) == MATCH_OR && plan_branches(c, match_child(m, i), ret))
+        inner.conjuncts.n = c->conjuncts.n;
+        if (match_kind(match_child(m, i)) == MATCH_OR &&
+            plan_branches(&inner, match_child(m, i), ret))
             break;
     }
-    c->spec = spec;
 }
 
 static bool has_hint(const struct scan_spec *spec)
