@@ -4,38 +4,17 @@
  * range of optimes is a range of keys), value = 16 bytes UUID of the collection, 8 bytes wall time
  * of the entry (ms, little endian), the document.
  */
+#include "base/clock.h"
+#include "oplog/image_key.h"
 #include "oplog/oplog_internal.h"
 #include "oplog/reader.h"
 #include "storage/table_write.h"
 
-enum { KEY_BYTES = 16, HEAD_BYTES = 24 };
-
-static void put_be(uint8_t *p, uint64_t x)
-{
-    x = __builtin_bswap64(x);
-    memcpy(p, &x, 8);
-}
-
-static uint64_t get_be(const uint8_t *p)
-{
-    uint64_t x;
-
-    memcpy(&x, p, 8);
-    return __builtin_bswap64(x);
-}
-
-static struct bytes key_of(uint8_t buf[static KEY_BYTES], uint64_t optime, uint64_t index)
-{
-    put_be(buf, optime);
-    put_be(buf + 8, index);
-    return (struct bytes){buf, KEY_BYTES};
-}
-
 int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index,
               const struct oplog_op *src, int64_t wall_ms)
 {
-    uint8_t key[KEY_BYTES];
-    uint8_t *value = arena_try(&op->arena, HEAD_BYTES + src->pre_image.len);
+    uint8_t key[IMAGE_KEY_BYTES];
+    uint8_t *value = arena_try(&op->arena, IMAGE_HEAD_BYTES + src->pre_image.len);
 
     if (value == NULL)
         return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for a pre-image");
@@ -43,22 +22,22 @@ int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index,
     if (src->uuid != NULL)
         memcpy(value, src->uuid, 16);
     memcpy(value + 16, &wall_ms, 8);
-    memcpy(value + HEAD_BYTES, src->pre_image.p, src->pre_image.len);
-    return tcursor_insert(c, key_of(key, optime, (uint64_t)index),
-                          (struct bytes){value, HEAD_BYTES + src->pre_image.len});
+    memcpy(value + IMAGE_HEAD_BYTES, src->pre_image.p, src->pre_image.len);
+    return tcursor_insert(c, image_key(key, optime, (uint64_t)index),
+                          (struct bytes){value, IMAGE_HEAD_BYTES + src->pre_image.len});
 }
 
 int images_truncate(struct stx *t, uint64_t from, uint64_t to)
 {
-    uint8_t low[KEY_BYTES], high[KEY_BYTES];
+    uint8_t low[IMAGE_KEY_BYTES], high[IMAGE_KEY_BYTES];
     struct tcursor *c;
     bool found;
     int rc;
 
     TRY_RETURN(tcursor_open(t, TABLE_IMAGES, TABLE_BYTES, &c));
-    TRY(tcursor_seek(c, key_of(low, from, 0), SEEK_GE, &found));
-    if (found && get_be(tcursor_key(c).p) <= to)
-        TRY(tcursor_truncate(c, key_of(low, from, 0), key_of(high, to, UINT64_MAX)));
+    TRY(tcursor_seek(c, image_key(low, from, 0), SEEK_GE, &found));
+    if (found && image_optime(tcursor_key(c)) <= to)
+        TRY(tcursor_truncate(c, image_key(low, from, 0), image_key(high, to, UINT64_MAX)));
 fail:
     tcursor_close(c);
     return rc;
@@ -67,16 +46,23 @@ fail:
 /* The stored document; false for a damaged row. */
 static bool image_of(struct bytes value, struct bv *ret)
 {
-    if (value.len < HEAD_BYTES + 5)
+    if (value.len < IMAGE_HEAD_BYTES + 5)
         return false;
-    *ret = bv_doc(value.p + HEAD_BYTES);
-    return ret->len == value.len - HEAD_BYTES;
+    *ret = bv_doc(value.p + IMAGE_HEAD_BYTES);
+    return ret->len == value.len - IMAGE_HEAD_BYTES;
+}
+
+bool image_expired(struct oplog *o, int64_t wall_ms, int64_t now_ms)
+{
+    int64_t seconds = atomic_load_explicit(&o->image_seconds, memory_order_relaxed);
+
+    return seconds > 0 && (now_ms - wall_ms) / 1000 >= seconds;
 }
 
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,
               struct bv *ret)
 {
-    uint8_t key[KEY_BYTES];
+    uint8_t key[IMAGE_KEY_BYTES];
     struct bv doc = BV_NONE;
     struct tcursor *c = NULL;
     struct stx *t;
@@ -85,10 +71,11 @@ int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, st
 
     TRY_RETURN(stx_begin(o->engine, op, &t));
     TRY(tcursor_open(t, TABLE_IMAGES, TABLE_BYTES, &c));
-    TRY(tcursor_seek(c, key_of(key, optime, (uint64_t)index), SEEK_EXACT, &found));
-    if (found && image_of(tcursor_value(c), &doc))
-        doc = bv_dup(a, doc);
-    *ret = found ? doc : BV_NONE;
+    TRY(tcursor_seek(c, image_key(key, optime, (uint64_t)index), SEEK_EXACT, &found));
+    *ret = BV_NONE;
+    if (found && !image_expired(o, image_wall_ms(tcursor_value(c)), clock_wall_ms()) &&
+        image_of(tcursor_value(c), &doc))
+        *ret = bv_dup(a, doc);
 fail:
     tcursor_close(c);
     stx_rollback(t);
@@ -98,17 +85,15 @@ fail:
 /* A row as a document of config.system.preimages. */
 static struct bv view_of(struct arena *a, struct bytes key, struct bytes value, struct bv image)
 {
-    int64_t wall_ms;
     struct bw w;
 
-    memcpy(&wall_ms, value.p + 16, 8);
     bw_init(&w, a);
     bw_doc_begin(&w, "_id");
     bw_uuid(&w, "nsUUID", value.p);
-    bw_ts(&w, "ts", get_be(key.p));
-    bw_i64(&w, "applyOpsIndex", (int64_t)get_be(key.p + 8));
+    bw_ts(&w, "ts", image_optime(key));
+    bw_i64(&w, "applyOpsIndex", image_index(key));
     bw_end(&w);
-    bw_date(&w, "operationTime", wall_ms);
+    bw_date(&w, "operationTime", image_wall_ms(value));
     bw_bv(&w, "preImage", image);
     return bw_done(&w);
 }
@@ -126,7 +111,7 @@ int image_each(struct oplog *o, struct op *op, int (*fn)(void *arg, struct bv do
     TRY_RETURN(stx_begin(o->engine, op, &t));
     TRY(tcursor_open(t, TABLE_IMAGES, TABLE_BYTES, &c));
     TRY(tcursor_first(c, &found));
-    while (found && get_be(tcursor_key(c).p) <= visible) {
+    while (found && image_optime(tcursor_key(c)) <= visible) {
         struct bv image;
 
         if (image_of(tcursor_value(c), &image))

@@ -274,7 +274,7 @@ fail:
 
 /* What start-up finds. */
 struct found {
-    uint64_t oldest, newest, ceiling, term, pruned, voided;
+    uint64_t oldest, newest, ceiling, term, pruned, voided, image_seconds, image_set_at;
 };
 
 static int read_state(struct stx *t, struct found *f)
@@ -283,6 +283,8 @@ static int read_state(struct stx *t, struct found *f)
     TRY_RETURN(meta_get(t, META_CEILING, &f->ceiling));
     TRY_RETURN(meta_get(t, META_TERM, &f->term));
     TRY_RETURN(meta_get(t, META_PRUNED, &f->pruned));
+    TRY_RETURN(meta_get(t, META_IMAGE_SECONDS, &f->image_seconds));
+    TRY_RETURN(meta_get(t, META_IMAGE_SET_AT, &f->image_set_at));
     return meta_get(t, META_VOID, &f->voided);
 }
 
@@ -309,6 +311,8 @@ static int claim_state(struct oplog *o, struct stx *t, struct found *f)
     atomic_init(&o->oldest, f->oldest);
     o->truncated = f->pruned;
     atomic_init(&o->voided, f->voided != 0);
+    atomic_init(&o->image_seconds, (int64_t)f->image_seconds);
+    atomic_init(&o->image_set_at, f->image_set_at);
     return 0;
 }
 

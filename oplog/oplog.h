@@ -72,6 +72,15 @@ void oplog_get_limits(struct oplog *o, int64_t *size_bytes, double *seconds, int
  * thread. The newest entry stays. */
 int oplog_prune(struct oplog *o, struct op *op, int64_t now_ms, int64_t *ret_removed) MUST_CHECK;
 
+/*
+ * Pre-images may be used until `seconds` after their change, and are removed in the background
+ * after that; 0 (the default): as long as their entries. Kept over restarts; on disk when
+ * op->ack_flush is reached. Commits. Any thread.
+ */
+int oplog_set_image_expiry(struct oplog *o, struct op *op, int64_t seconds) MUST_CHECK;
+/* *ret_set_at: the optime at which it was set; 0: never. */
+int64_t oplog_get_image_expiry(struct oplog *o, uint64_t *ret_set_at);
+
 struct oplog_stats {
     uint64_t first, last;
     int64_t entries, bytes;

@@ -98,6 +98,10 @@ struct oplog {
     uint64_t truncated;      /* under work_mx: the table holds nothing at or below */
     struct keeper keeper;
 
+    _Atomic int64_t image_seconds; /* how long images live; 0: as long as their entries */
+    _Atomic uint64_t image_set_at;
+    uint64_t images_gone; /* under work_mx: there are no images at or below */
+
     struct mutex void_mx;
     _Atomic bool voided; /* this run without an oplog has said so on disk */
 
@@ -130,10 +134,12 @@ void keeper_ask(struct oplog *o);
 void retention_bounds(struct oplog *o); /* segment bounds from the limits */
 
 /* meta.c: numbers by name. Start-up and one writer per name. */
-#define META_TERM    "term"
-#define META_CEILING "ceiling" /* no optime above it was ever handed out */
-#define META_PRUNED  "pruned"  /* newest optime ever removed */
-#define META_VOID    "void"    /* a run without an oplog wrote: all older entries are void */
+#define META_TERM          "term"
+#define META_CEILING       "ceiling"       /* no optime above it was ever handed out */
+#define META_PRUNED        "pruned"        /* newest optime ever removed */
+#define META_IMAGE_SECONDS "image-seconds" /* how long images live; 0: as their entries */
+#define META_IMAGE_SET_AT  "image-set-at"  /* when that was set: an optime */
+#define META_VOID          "void" /* a run without an oplog wrote: all older entries are void */
 int meta_get(struct stx *t, const char *name, uint64_t *ret) MUST_CHECK; /* 0: not there */
 int meta_put(struct stx *t, const char *name, uint64_t value) MUST_CHECK;
 int meta_remove(struct stx *t, const char *name) MUST_CHECK;
@@ -141,6 +147,8 @@ int meta_remove(struct stx *t, const char *name) MUST_CHECK;
 /* images.c */
 int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index,
               const struct oplog_op *src, int64_t wall_ms) MUST_CHECK;
+/* image_expiry.c: removes what has expired by now. */
+int images_expire(struct oplog *o, struct op *op, int64_t now_ms) MUST_CHECK;
 int images_truncate(struct stx *t, uint64_t from, uint64_t to) MUST_CHECK;
 
 #endif

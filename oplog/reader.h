@@ -32,7 +32,11 @@ void oplog_reader_close(struct oplog_reader *r); /* NULL: nothing */
 int oplog_get(struct oplog *o, struct op *op, uint64_t optime, struct arena *a,
               struct bv *ret) MUST_CHECK;
 
-/* Pre-image of the change at (optime, index in applyOps); BV_NONE: none. Copied. */
+/* True when the image of a change made at wall_ms may no longer be used (oplog_set_image_expiry).
+ */
+bool image_expired(struct oplog *o, int64_t wall_ms, int64_t now_ms);
+
+/* Pre-image of the change at (optime, index in applyOps); BV_NONE: none, or expired. Copied. */
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,
               struct bv *ret) MUST_CHECK;
 

@@ -306,10 +306,10 @@ static int64_t pause_ms(struct oplog *o, int64_t until_noop_ms)
     struct limits l = get_limits(o);
     int64_t ms = until_noop_ms;
 
-    if (l.seconds > 0) {
+    if (l.seconds > 0)
         ms = age_ms(&l) < ms ? age_ms(&l) : ms;
-        ms = ms > KEEPER_LOOK_MS ? KEEPER_LOOK_MS : ms;
-    }
+    if ((l.seconds > 0 || atomic_load(&o->image_seconds) > 0) && ms > KEEPER_LOOK_MS)
+        ms = KEEPER_LOOK_MS;
     return ms < KEEPER_BUSY_MS ? KEEPER_BUSY_MS : ms;
 }
 
@@ -360,7 +360,8 @@ static void keep(struct oplog *o, struct op *op)
 {
     int64_t removed;
 
-    if (store_segments(o, op) != 0 || apply_limits(o, op, clock_wall_ms(), false, &removed) != 0)
+    if (store_segments(o, op) != 0 || apply_limits(o, op, clock_wall_ms(), false, &removed) != 0 ||
+        images_expire(o, op, clock_wall_ms()) != 0)
         log_event(LOG_ERROR, "oplog", "retention failed, and will be tried again",
                   {"error", LOG_STR(op->err.text)}, );
     arena_reset(&op->arena);

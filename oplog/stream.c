@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "oplog/reader.h"
 #include "oplog/ring.h"
 #include "oplog/unwind.h"
@@ -331,13 +332,16 @@ static int search(struct stream *s, struct op *op, struct arena *scratch, const 
     return 0;
 }
 
-/* All that an event depends on besides its entry and images. 0: current data too, so that it is
- * not to be shared. */
+/* All that an event depends on besides its entry and images. 0: it is not to be shared, since it
+ * depends on current data too, or its image, which another stream was still given, has expired. */
 static uint64_t shape_of(const struct stream *s, const struct event *e)
 {
     const struct event_options *o = &s->o.event;
+    bool images = o->before != BEFORE_OFF || o->full >= FULL_WHEN_AVAILABLE;
 
     if (o->full == FULL_UPDATE_LOOKUP && (e->flags & EVENT_DIFF) != 0)
+        return 0;
+    if (images && image_expired(s->oplog, e->change->row.wall_ms, clock_wall_ms()))
         return 0;
     return 1 | (uint64_t)o->expanded << 1 | (uint64_t)o->raw_update << 2 |
            (uint64_t)(s->o.token_version & 3) << 3 | (uint64_t)o->full << 8 |

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Server parameters: getParameter, setParameter and the cluster's. A parameter is a row in
+ * Server parameters: getParameter, setParameter. A parameter is a row in
  * parameters.def, a function that writes its value, and, where it can change while the server
  * runs, one that sets it.
  */
@@ -306,63 +306,5 @@ int cmd_setFeatureCompatibilityVersion(struct request *rq)
     if (!bv_str_is(first.v, MONGO_FCV))
         return op_fail(&rq->op, ERR_BAD_VALUE,
                        "Invalid feature compatibility version value, expected '" MONGO_FCV "'");
-    return 0;
-}
-
-/* --- cluster parameters --------------------------------------------------------------------- */
-
-static const char *const cluster_parameters[] = {"changeStreamOptions"};
-
-static void show_cluster_parameter(struct bw *w, const char *name)
-{
-    bw_doc_begin(w, NULL);
-    bw_str(w, "_id", name);
-    bw_ts(w, "clusterParameterTime", 0);
-    bw_doc_begin(w, "preAndPostImages");
-    bw_str(w, "expireAfterSeconds", "off");
-    bw_end(w);
-    bw_end(w);
-}
-
-static int show_cluster_named(struct request *rq, struct bv name)
-{
-    for (size_t i = 0; i < sizeof cluster_parameters / sizeof *cluster_parameters; i++)
-        if (bv_str_is(name, cluster_parameters[i])) {
-            show_cluster_parameter(&rq->reply, cluster_parameters[i]);
-            return 0;
-        }
-    if (name.type != BV_STRING)
-        return op_fail(&rq->op, ERR_TYPE_MISMATCH, "a cluster parameter's name is a string, not %s",
-                       bv_type_name(name.type));
-    return op_fail(&rq->op, ERR_NO_SUCH_KEY, "Unknown server parameter: %s", bv_str(name, NULL));
-}
-
-static const struct field cluster_fields[] = {{NULL, 0, 0, 0}};
-
-int cmd_getClusterParameter(struct request *rq)
-{
-    struct belem first, e;
-    struct biter it;
-    char none;
-
-    TRY_RETURN(fields_parse(&rq->op, "getClusterParameter", cluster_fields, rq->op.cmd,
-                            FIELDS_COMMAND, &none));
-    bv_first(rq->op.cmd, &first);
-    bw_arr_begin(&rq->reply, "clusterParameters");
-    if (bv_str_is(first.v, "*")) {
-        for (size_t i = 0; i < sizeof cluster_parameters / sizeof *cluster_parameters; i++)
-            show_cluster_parameter(&rq->reply, cluster_parameters[i]);
-    } else if (first.v.type == BV_ARRAY) {
-        if (bv_empty(first.v))
-            return op_fail(&rq->op, ERR_BAD_VALUE,
-                           "Must supply at least one cluster server "
-                           "parameter name to getClusterParameter");
-        it = biter(first.v);
-        while (biter_next(&it, &e))
-            TRY_RETURN(show_cluster_named(rq, e.v));
-    } else {
-        TRY_RETURN(show_cluster_named(rq, first.v));
-    }
-    bw_end(&rq->reply);
     return 0;
 }

@@ -122,6 +122,14 @@ int oplog_get(struct oplog *o, struct op *op, uint64_t optime, struct arena *a, 
     return 0;
 }
 
+bool image_expired(struct oplog *o, int64_t wall_ms, int64_t now_ms)
+{
+    (void)o;
+    (void)wall_ms;
+    (void)now_ms;
+    return false;
+}
+
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,
               struct bv *ret)
 {
