@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An independent model of what change streams promise, for the randomised tests.
+
+Truth is the log of one stream of the whole server that asks for everything (`Log`). `Model` replays
+it and checks each event against the state so far: pre- and post-images, namespaces, identities.
+`expected()` derives from it, field by field and byte by byte, what a stream of any scope and any
+options must show. Nothing here talks to the server.
+"""
+
+import bisect
+from decimal import Decimal
+
+import bson
+from bson import Decimal128, Int64
+from bson.codec_options import CodecOptions, DatetimeConversion
+
+# Decoding and encoding again gives the same bytes.
+EXACT = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
+
+CLASSIC = {"insert", "update", "replace", "delete", "drop", "rename", "dropDatabase"}
+
+
+def decode(raw):
+    return bson.decode(raw, EXACT)
+
+
+def encode(document):
+    # at the top PyMongo would move _id to the front
+    return bson.encode({"d": document}, codec_options=EXACT)[7:-1]
+
+
+def canonical(document):
+    """Bytes that do not depend on the order of fields."""
+
+    def ordered(value):
+        if isinstance(value, dict):
+            return {k: ordered(value[k]) for k in sorted(value)}
+        if isinstance(value, list):
+            return [ordered(v) for v in value]
+        return value
+
+    return encode(ordered(document))
+
+
+def key_of(value):
+    """A dictionary key for an _id (numbers are whole): what compares equal is one key."""
+    if isinstance(value, Decimal128):
+        value = value.to_decimal()
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        value = Int64(value)
+    return encode({"": value})
+
+
+def sort_key(token):
+    return token["_data"]
+
+
+def invalidate_of(event):
+    """The event that follows one which ends its stream's scope."""
+    data = event["_id"]["_data"]
+    assert data[30:32] == "6E", "time, version, type, index: then the bit of an invalidate"
+    token = {**event["_id"], "_data": data[:30] + "6F" + data[32:]}
+    return {
+        "_id": token,
+        "operationType": "invalidate",
+        "clusterTime": event["clusterTime"],
+        "wallTime": event["wallTime"],
+    }
+
+
+# --- applying update descriptions -------------------------------------------------------------------
+
+
+def _path(description, name):
+    return description.get("disambiguatedPaths", {}).get(name) or name.split(".")
+
+
+def _parent(document, path):
+    for part in path[:-1]:
+        document = document[int(part)] if isinstance(document, list) else document[part]
+    return document
+
+
+def _put(document, path, value):
+    at, last = _parent(document, path), path[-1]
+    if isinstance(at, list):
+        at.extend([None] * (int(last) + 1 - len(at)))
+        at[int(last)] = value
+    else:
+        at[last] = value
+
+
+def apply_description(document, description):
+    """Changes the document as an update event says."""
+    for cut in description["truncatedArrays"]:
+        path = _path(description, cut["field"])
+        array = _parent(document, [*path, None])
+        assert isinstance(array, list) and len(array) > cut["newSize"], cut
+        del array[cut["newSize"] :]
+    for name, value in description["updatedFields"].items():
+        _put(document, _path(description, name), value)
+    for name in description["removedFields"]:
+        path = _path(description, name)
+        del _parent(document, path)[path[-1]]
+
+
+# --- the model --------------------------------------------------------------------------------------
+
+
+class Collection:
+    def __init__(self, uuid, images):
+        self.uuid = uuid
+        self.images = images
+        self.docs = {}
+        self.indexes = {"_id_"}
+
+
+class Model:
+    """Replays the events of a stream of everything (expanded, both images whenAvailable)."""
+
+    def __init__(self):
+        self.collections = {}
+        self.versions = {}  # (uuid, key): [(token, canonical document or None)]
+        self.ended = {}  # uuid: token of its drop or newest rename
+
+    def replay(self, event):
+        getattr(self, "_" + event["operationType"])(event)
+
+    def _at(self, event):
+        found = self.collections[event["ns"]["db"], event["ns"]["coll"]]
+        assert found.uuid == event["collectionUUID"], "the event is of another collection"
+        return found
+
+    def _version(self, collection, event, document):
+        key = (collection.uuid, key_of(event["documentKey"]["_id"]))
+        kept = None if document is None else canonical(document)
+        self.versions.setdefault(key, []).append((sort_key(event["_id"]), kept))
+
+    def _before(self, collection, event):
+        """The document as it was, which the pre-image must show when there is one."""
+        before = collection.docs[key_of(event["documentKey"]["_id"])]
+        image = event["fullDocumentBeforeChange"]
+        assert (image is not None) == collection.images, "an image where none is kept, or none"
+        assert image is None or canonical(image) == canonical(before), "a pre-image is wrong"
+        return before
+
+    def _insert(self, event):
+        collection = self._at(event)
+        key = key_of(event["documentKey"]["_id"])
+        assert key not in collection.docs, "an insert of what is there"
+        collection.docs[key] = event["fullDocument"]
+        self._version(collection, event, event["fullDocument"])
+
+    def _update(self, event):
+        collection = self._at(event)
+        after = decode(encode(self._before(collection, event)))
+        apply_description(after, event["updateDescription"])
+        image = event["fullDocument"]
+        assert (image is not None) == collection.images
+        if image is not None:
+            assert canonical(image) == canonical(after), "a post-image or its description is wrong"
+            after = image
+        collection.docs[key_of(event["documentKey"]["_id"])] = after
+        self._version(collection, event, after)
+
+    def _replace(self, event):
+        collection = self._at(event)
+        self._before(collection, event)
+        collection.docs[key_of(event["documentKey"]["_id"])] = event["fullDocument"]
+        self._version(collection, event, event["fullDocument"])
+
+    def _delete(self, event):
+        collection = self._at(event)
+        self._before(collection, event)
+        del collection.docs[key_of(event["documentKey"]["_id"])]
+        self._version(collection, event, None)
+
+    def _create(self, event):
+        ns = (event["ns"]["db"], event["ns"]["coll"])
+        assert ns not in self.collections
+        images = event["operationDescription"].get("changeStreamPreAndPostImages", {})
+        self.collections[ns] = Collection(event["collectionUUID"], images.get("enabled", False))
+
+    def _drop(self, event):
+        self.ended[self._at(event).uuid] = sort_key(event["_id"])
+        del self.collections[event["ns"]["db"], event["ns"]["coll"]]
+
+    def _rename(self, event):
+        to = (event["to"]["db"], event["to"]["coll"])
+        collection = self._at(event)
+        over = self.collections.get(to)
+        assert event["operationDescription"].get("dropTarget") == (over and over.uuid)
+        if over:
+            self.ended[over.uuid] = sort_key(event["_id"])
+        del self.collections[event["ns"]["db"], event["ns"]["coll"]]
+        self.collections[to] = collection
+        # a lookup goes by the name in the event, so a rename ends what can be looked up
+        self.ended[collection.uuid] = sort_key(event["_id"])
+
+    def _dropDatabase(self, event):
+        assert not [ns for ns in self.collections if ns[0] == event["ns"]["db"]]
+
+    def _modify(self, event):
+        collection = self._at(event)
+        images = event["operationDescription"].get("changeStreamPreAndPostImages")
+        if images is not None:
+            collection.images = images["enabled"]
+
+    def _createIndexes(self, event):
+        for spec in event["operationDescription"]["indexes"]:
+            assert spec["name"] not in self._at(event).indexes
+            self._at(event).indexes.add(spec["name"])
+
+    def _dropIndexes(self, event):
+        for spec in event["operationDescription"]["indexes"]:
+            self._at(event).indexes.remove(spec["name"])
+
+    def looked_up(self, event, document):
+        """Whether an updateLookup of this event may have given the document (None: null)."""
+        uuid = event["collectionUUID"]
+        key = (uuid, key_of(event["documentKey"]["_id"]))
+        token = sort_key(event["_id"])
+        kept = None if document is None else canonical(document)
+        later = [v for at, v in self.versions[key] if at >= token]
+        return kept in later or (kept is None and self.ended.get(uuid, "") > token)
+
+
+# --- what streams must show -------------------------------------------------------------------------
+
+
+class Options:
+    """What a stream watches and how: scope (), (db,) or (db, coll), and its options."""
+
+    def __init__(self, scope, expanded=False, full="default", before="off", kinds=None):
+        self.scope = scope
+        self.expanded = expanded
+        self.full = full
+        self.before = before
+        self.kinds = kinds
+
+    def __repr__(self):
+        return f"Options{(self.scope, self.expanded, self.full, self.before, self.kinds)}"
+
+    def stage(self, **start):
+        stage = dict(start)
+        if not self.scope:
+            stage["allChangesForCluster"] = True
+        if self.expanded:
+            stage["showExpandedEvents"] = True
+        if self.full != "default":
+            stage["fullDocument"] = self.full
+        if self.before != "off":
+            stage["fullDocumentBeforeChange"] = self.before
+        return stage
+
+    def pipeline(self, **start):
+        match = [{"$match": {"operationType": {"$in": self.kinds}}}] if self.kinds else []
+        return [{"$changeStream": self.stage(**start)}, *match]
+
+    def _in_scope(self, event):
+        names = [tuple(event["ns"].values())]
+        if "to" in event:
+            names.append(tuple(event["to"].values()))
+        return any(name[: len(self.scope)] == self.scope for name in names)
+
+    def _ends(self, event):
+        kind = event["operationType"]
+        if len(self.scope) == 2:
+            return kind in ("drop", "rename", "dropDatabase")
+        return len(self.scope) == 1 and kind == "dropDatabase"
+
+    def shape(self, event):
+        """The event as these options show it."""
+        e = dict(event)
+        if not self.expanded:
+            e.pop("collectionUUID", None)
+            e.pop("operationDescription", None)
+            if "updateDescription" in e:
+                description = dict(e["updateDescription"])
+                description.pop("disambiguatedPaths", None)
+                e["updateDescription"] = description
+        if self.before == "off":
+            e.pop("fullDocumentBeforeChange", None)
+        if e["operationType"] == "update":
+            if self.full == "default":
+                e.pop("fullDocument", None)
+        return e
+
+    def expected(self, log):
+        """All that a stream of these options would show of the log, whatever ended in between."""
+        shown = []
+        for event in log:
+            if not self._in_scope(event) or not (self.expanded or event["operationType"] in CLASSIC):
+                continue
+            found = [event]
+            if self._ends(event):
+                found.append(invalidate_of(event))
+            for e in found:
+                accepted = self.kinds is None or e["operationType"] in self.kinds
+                if accepted or e["operationType"] == "invalidate":
+                    shown.append(Shown(self, e, event, accepted))
+        return Expected(self, shown)
+
+
+class Shown:
+    """An event as a stream shows it, or the silent end of a stream that filters `invalidate`."""
+
+    def __init__(self, options, event, source, visible):
+        self.options, self.event, self.source, self.visible = options, event, source, visible
+        self.token = sort_key(event["_id"])
+        self.ends = event["operationType"] == "invalidate"
+        self._bytes = None
+
+    def check(self, model, raw, where):
+        """Asserts that these are the bytes of the event."""
+        if self.source["operationType"] == "update" and self.options.full == "updateLookup":
+            got = decode(raw)
+            assert model.looked_up(self.source, got["fullDocument"]), f"{where}: lookup {got}"
+            event = {**self.options.shape(self.event), "fullDocument": got["fullDocument"]}
+            assert raw == encode(event), f"{where}: expected {event}, got {got}"
+            return
+        if self._bytes is None:
+            self._bytes = encode(self.options.shape(self.event))
+        if raw != self._bytes:
+            raise AssertionError(f"{where}: expected {decode(self._bytes)}, got {decode(raw)}")
+
+
+class Expected:
+    """What streams of the same options show, each from its place on."""
+
+    def __init__(self, options, shown):
+        self.options = options
+        self.shown = shown
+        self.tokens = [s.token for s in shown]
+        self._ends = [i for i, s in enumerate(shown) if s.ends]
+
+    def first_after(self, token):
+        return bisect.bisect_right(self.tokens, token)
+
+    def first_at(self, time):
+        """The first at or after a clusterTime."""
+        return bisect.bisect_left(self.tokens, f"82{time.time:08X}{time.inc:08X}")
+
+    def run(self, first, limit=None):
+        """The events from there to the end of the log or of the stream; and whether that ends."""
+        at = bisect.bisect_left(self._ends, first)
+        ends = at < len(self._ends)
+        last = self._ends[at] + 1 if ends else len(self.shown)
+        if limit is not None and last - first > limit:
+            last, ends = first + limit, False
+        return [s for s in self.shown[first:last] if s.visible], ends
+
+    def check(self, model, got, first, whole, ended):
+        """Compares a stream's events (bytes) with the run from `first`; `whole`: to its end."""
+        events, ends = self.run(first, None if whole else len(got) + 1)
+        where = f"{self.options} from {first}"
+        assert len(got) <= len(events), f"{where}: too many events: {decode(got[len(events)])}"
+        for raw, event in zip(got, events):
+            event.check(model, raw, where)
+        if whole:
+            missing = events[len(got) :]
+            assert not missing, f"{where}: {len(missing)} events are missing, first {missing[0].token}"
+            assert ended == ends, f"{where}: ended {ended}, wanted {ends}"
