@@ -54,7 +54,11 @@ UNUSED static void remove_dir(char *path)
 /* path NULL: in memory */
 UNUSED static struct engine *open_engine(const char *path)
 {
-    struct engine_options o = {.path = path, .cache_bytes = 64 << 20, .small_log = true};
+    struct engine_options o = {
+        .path = path,
+        /* in memory nothing can be evicted to a disk: room for all that a test writes */
+        .cache_bytes = path == NULL ? 512 << 20 : 64 << 20,
+        .small_log = true};
     struct engine *e;
     struct error err;
     int rc = engine_open(&o, &err, &e);
