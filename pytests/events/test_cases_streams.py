@@ -184,6 +184,45 @@ def test_cs_16_filter_on_full_document(db):
         assert s1.try_next() is None and s2.try_next() is None
 
 
+def test_cs_21_implicit_creation_and_index_builds(db):
+    two = [pymongo.IndexModel("a"), pymongo.IndexModel("b")]
+    with db.watch(show_expanded_events=True) as s:
+        db.new.insert_one({"_id": 1})
+        db.new.create_indexes(two)
+        db.empty.create_indexes(two)
+        events = drain(s)
+    assert [(e["operationType"], e["ns"]["coll"]) for e in events] == [
+        ("create", "new"), ("insert", "new"), ("createIndexes", "new"),
+        ("create", "empty"), ("createIndexes", "empty"), ("createIndexes", "empty"),
+    ]
+    names = [[i["name"] for i in e["operationDescription"]["indexes"]]
+             for e in events if e["operationType"] == "createIndexes"]
+    assert names == [["a_1", "b_1"], ["a_1"], ["b_1"]]
+
+
+def test_cs_22_tokens_of_ddl_outlive_the_server(disk_srv):
+    with pymongo.MongoClient(disk_srv.uri) as client:
+        with client.cs22.watch(show_expanded_events=True) as s:
+            client.cs22.create_collection("n", changeStreamPreAndPostImages={"enabled": True})
+            spec = {"key": {"a": 1.0}, "name": "a_1"}  # a double makes type bits
+            client.cs22.command("createIndexes", "n", indexes=[spec])
+            client.cs22.command("collMod", "n", changeStreamPreAndPostImages={"enabled": False})
+            client.cs22.command("collMod", "n", index={"name": "a_1", "hidden": True})
+            client.cs22.n.drop_index("a_1")
+            client.cs22.n.rename("m")
+            client.cs22.m.drop()
+            events = drain(s, 7)
+    assert kinds(events) == [
+        "create", "createIndexes", "modify", "modify", "dropIndexes", "rename", "drop",
+    ]
+    assert "nsType" not in events[0] and "type" not in events[0]["operationDescription"]
+    disk_srv.restart()
+    with pymongo.MongoClient(disk_srv.uri) as client:
+        for i, e in enumerate(events):
+            with client.cs22.watch(show_expanded_events=True, resume_after=e["_id"]) as s:
+                assert drain(s) == events[i + 1 :]
+
+
 def test_cs_24_when_available_without_and_with_images(db):
     db.create_collection("c")
     options = dict(full_document="whenAvailable", full_document_before_change="whenAvailable")

@@ -109,7 +109,7 @@ def test_hidden_without_expanded(db):
     assert "collectionUUID" not in events[0]
 
 
-def test_rename_over_a_target(db):
+def test_cs_04_rename_over_a_target(db):
     db.a.insert_one({"_id": 1})
     db.b.insert_one({"_id": 2})
     with db.watch(show_expanded_events=True) as s:
@@ -316,7 +316,7 @@ def large_events(db):
     return metrics["largeEventsFailed"], metrics["largeEventsSplit"]
 
 
-def test_an_event_too_large(db):
+def test_cs_18_an_event_too_large(db):
     failed, splits = large_events(db)
     db.create_collection("c", changeStreamPreAndPostImages={"enabled": True})
     big = 10 << 20
@@ -346,7 +346,7 @@ def test_an_event_too_large(db):
     assert again["cursor"]["firstBatch"] == [fragments[1]]
 
 
-def test_the_split_stage_has_one_place(db):
+def test_cs_19_the_split_stage_has_one_place(db):
     split = {"$changeStreamSplitLargeEvent": {}}
     assert error_of(lambda: open_raw(db, "c", stages=[split, {"$match": {}}])).code == 7182802
     assert error_of(lambda: open_raw(db, "c", stages=[split, split])).code == 7182802
