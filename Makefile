@@ -139,7 +139,7 @@ PYTEST = RUNNELD=$(B)/runneld RUNNEL_BUILD=$(B) $(TEST_ENV) build/venv/bin/pytho
 ASAN_ENV := ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
 	UBSAN_OPTIONS=print_stacktrace=1
-TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:exitcode=99:second_deadlock_stack=1
+TSAN_ENV := TSAN_OPTIONS=allocator_may_return_null=1:suppressions=$(CURDIR)/tests/tsan.supp:exitcode=99:second_deadlock_stack=1
 
 test: test-deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all build-tests
