@@ -32,9 +32,9 @@ def mongosh(uri, script, cwd, *options):
     return _run(["node", program, "--quiet", *options, uri, "--eval", script], cwd).stdout.split("\n")
 
 
-def node(script, cwd, *arguments):
-    """The standard output of a Node program; require("mongodb") works in it."""
-    _need("mongodb")
+def node(script, cwd, *arguments, package="mongodb"):
+    """The standard output of a Node program; require(package) works in it."""
+    _need(package)
     program = cwd / "program.cjs"
     program.write_text(script)
     os.symlink(HOME / "node_modules", cwd / "node_modules")

@@ -6,7 +6,8 @@
 #include "query/ddl.h"
 
 enum option_kind {
-    OPT_BOOL,    /* built: a safe boolean */
+    OPT_BOOL,    /* built: a safe boolean; false is as good as absent */
+    OPT_NOTED,   /* a safe boolean that changes nothing; listed as it was asked for */
     OPT_UNBUILT, /* known to MongoDB, not built here */
     OPT_DROPPED, /* accepted and not recorded */
 };
@@ -17,7 +18,7 @@ static const struct {
     enum option_kind kind;
 } options[] = {
     {"2dsphereIndexVersion", OPT_UNBUILT},
-    {"background", OPT_DROPPED},
+    {"background", OPT_NOTED},
     {"bits", OPT_UNBUILT},
     {"clustered", OPT_UNBUILT},
     {"collation", OPT_UNBUILT},
@@ -194,8 +195,8 @@ static int add_option(struct op *op, const struct belem *e, bool ignore_unknown,
         return op_fail(op, ERR_TYPE_MISMATCH,
                        "The field '%s' has value %s: %s, which is not convertible to bool", e->key,
                        e->key, bv_show(&op->arena, e->v, 100));
-    if (bv_truthy(e->v))
-        bw_bool(w, e->key, true);
+    if (bv_truthy(e->v) || options[i].kind == OPT_NOTED)
+        bw_bool(w, e->key, bv_truthy(e->v));
     return 0;
 }
 

@@ -122,6 +122,16 @@ def test_create_indexes(db):
     assert spec == {"v": 2, "key": {"n": 1}, "name": "n_1", "unique": True}
 
 
+def test_background_is_listed_as_asked(db):
+    db.c.create_index("a", background=True)
+    db.c.create_index("b", background=False)
+    db.c.create_index("c")
+    listed = db.c.index_information()
+    assert listed["a_1"]["background"] is True and listed["b_1"]["background"] is False
+    assert "background" not in listed["c_1"]
+    assert db.c.create_index("a") == "a_1", "it makes no other index"
+
+
 def test_unique_index_over_duplicates(db):
     db.c.insert_many([{"_id": 1, "v": 1}, {"_id": 2, "v": 1}])
     with db.watch(show_expanded_events=True) as s:
