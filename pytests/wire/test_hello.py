@@ -126,7 +126,7 @@ def timed(function):
 def test_wp_03_same_topology_waits(raw):
     version = raw.command({"hello": 1})["topologyVersion"]
     took, reply = timed(lambda: raw.call(op_msg(awaitable(version, 500))))
-    assert 0.45 <= took < 2
+    assert 0.45 <= took < 10
     assert not reply.more_to_come
     assert reply.doc["topologyVersion"] == version
     assert reply.doc["isWritablePrimary"] is True
@@ -135,16 +135,16 @@ def test_wp_03_same_topology_waits(raw):
 def test_wp_03_other_process_answers_at_once(raw):
     version = raw.command({"hello": 1})["topologyVersion"]
     version["processId"] = ObjectId()
-    took, reply = timed(lambda: raw.call(op_msg(awaitable(version, 5000))))
-    assert took < 2
+    took, reply = timed(lambda: raw.call(op_msg(awaitable(version, 30000))))
+    assert took < 15
     assert reply.doc["topologyVersion"]["processId"] != version["processId"]
 
 
 def test_wp_03_older_counter_answers_at_once(raw):
     version = raw.command({"hello": 1})["topologyVersion"]
     version["counter"] = Int64(version["counter"] - 1)
-    took, _ = timed(lambda: raw.call(op_msg(awaitable(version, 5000))))
-    assert took < 2
+    took, _ = timed(lambda: raw.call(op_msg(awaitable(version, 30000))))
+    assert took < 15
 
 
 def test_wp_03_exhaust_keeps_coming(raw):
@@ -153,7 +153,7 @@ def test_wp_03_exhaust_keeps_coming(raw):
     expected = 7777
     for _ in range(3):
         took, reply = timed(raw.receive)
-        assert 0.25 <= took < 2
+        assert 0.25 <= took < 10
         assert reply.more_to_come
         assert reply.response_to == expected
         expected = reply.request_id

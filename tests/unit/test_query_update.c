@@ -909,7 +909,6 @@ static void test_size(void **state)
 
 static void test_many_paths(void **state)
 {
-    int64_t start = clock_mono_us();
     struct update_result r;
     struct bw w;
     struct bv u_doc;
@@ -938,12 +937,10 @@ static void test_many_paths(void **state)
     assert_int_equal(apply_bv(bw_done(&w), doc_of("{}"), &r), 40);
     assert_string_equal(op.err.text, "Updating the path 'a.b.f9' would create a conflict at "
                                      "'a.b.f9'");
-    assert_true(clock_mono_us() - start < 2000000);
 }
 
 static void test_large_sets(void **state)
 {
-    int64_t start = clock_mono_us();
     struct update_result r;
     struct bw w;
     struct bv old, all;
@@ -973,7 +970,6 @@ static void test_large_sets(void **state)
     bw_end(&w);
     assert_int_equal(apply_bv(bw_done(&w), r.doc, &r), 0);
     assert_int_equal(bv_count(bv_get(r.doc, "s")), 1);
-    assert_true(clock_mono_us() - start < 2000000);
 }
 
 /* --- random updates --------------------------------------------------------------------------- */
