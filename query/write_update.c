@@ -174,10 +174,10 @@ static int update_rids(struct job *j, struct chunk *c, const int64_t *rids, size
     unsigned attempt = 0;
 
     while (done < n) {
-        int rc = op_check(j->w->op);
+        int rc;
 
-        if (rc == 0)
-            rc = update_chunk(j, c, rids + done, n - done);
+        TRY_RETURN(op_check(j->w->op)); /* between two transactions: nothing is pending */
+        rc = update_chunk(j, c, rids + done, n - done);
         if (rc != 0 && rc != ERR_WRITE_CONFLICT) {
             struct error err = j->w->op->err;
             int commit_rc = commit_chunk(j, c, ret);
