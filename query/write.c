@@ -159,6 +159,8 @@ int writer_commit(struct writer *w, struct exec *x, struct oplog_op *ops, size_t
     struct stx *t = x->stx;
     uint64_t first;
 
+    if (retry && w->retry->before_commit != NULL)
+        TRY_RETURN(w->retry->before_commit(w->op));
     x->stx = NULL;
     TRY_RETURN(oplog_commit(o, w->op, t, ops, w->logged ? n : 0, retry ? store_retry : NULL, &extra,
                             &first));

@@ -24,6 +24,8 @@ struct retry_state {
     struct bv lsid; /* {id, uid} */
     int64_t txn_number;
     struct retry_record record;
+    /* Called before each commit of the write's statements; an error refuses it. NULL: nothing. */
+    int (*before_commit)(struct op *op);
 };
 
 /* Loads the record. 225 when the session has already used a higher number. */

@@ -23,6 +23,7 @@ struct conn;
 struct lsession;
 struct command;
 struct request;
+struct failpoint_data;
 
 enum cmd_flag {
     CMD_READ = 1 << 0,
@@ -97,6 +98,12 @@ struct request {
     struct cursor_entry *cursor;   /* pinned by this request, also while it is parked */
     int64_t topology_seen;         /* exhaust hello: the counter of the reply sent last */
     unsigned replies;              /* replies sent so far; > 0: the next one of an exhaust series */
+
+    /* fail points (failpoints.h) */
+    struct failpoint_data *failpoint; /* failCommand has chosen this request; counted */
+    bool failpoint_asked;             /* it had its chance to */
+    bool failpoint_blocked;           /* its blockTimeMS are over */
+    bool lose_reply;                  /* close the connection instead of replying */
 
     /* the executor's */
     enum request_phase phase;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "server/cursors_internal.h"
+#include "server/failpoints.h"
 #include "server/server.h"
 
 enum { AWAIT_DEFAULT_MS = 1000 };
@@ -220,13 +221,32 @@ static int fill_waiting(struct request *rq, struct batch *b, struct exec *x)
     }
 }
 
+/* What an armed fail point does to a cursor that was just pinned; a failure ends the cursor. */
+static int fail_point(struct request *rq)
+{
+    int64_t budget_us = rq->cursor->budget_us;
+    int rc = failpoint_get_more(rq);
+
+    if (rc == 0 && budget_us > 0) {
+        rq->op.deadline_us = failpoint_deadline(rq->op.start_us, budget_us);
+        rc = op_check(&rq->op);
+    }
+    if (rc != 0)
+        cursor_doom(rq);
+    return rc;
+}
+
 static int begin_get_more(struct request *rq, int64_t id, const char *ns, int64_t max_time_ms)
 {
     struct op *op = &rq->op;
     struct cursor_entry *e;
 
-    if (rq->cursor == NULL)
+    if (rq->cursor == NULL) {
         TRY_RETURN(cursor_pin(rq, id, ns));
+        rq->change_stream = rq->cursor->c->change_stream;
+        if (failpoints_armed())
+            TRY_RETURN(fail_point(rq));
+    }
     e = rq->cursor;
     rq->change_stream = e->c->change_stream;
     if (e->majority)

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "server/conn.h"
+#include "server/failpoints.h"
 #include "server/server.h"
 #include "server/top.h"
 #include "wire/legacy.h"
@@ -167,6 +168,8 @@ static int run_command(struct request *rq, bool on_schema_thread)
     if (op->runs == 1 && rq->replies == 0 && !on_schema_thread)
         count_command(rq);
     TRY_RETURN(envelope_parse(rq));
+    if (failpoints_armed() || rq->failpoint != NULL)
+        TRY_RETURN(failpoint_command(rq));
     if (bv_truthy(bv_get(op->cmd, "help")))
         return help(rq);
     if ((rq->cmd->flags & CMD_QUICK) == 0)
@@ -205,6 +208,8 @@ int dispatch(struct request *rq, bool on_schema_thread)
         return 0;
     if (rc == 0) {
         rc = run_command(rq, on_schema_thread);
+        if (rq->lose_reply)
+            rc = INT_CLOSE;
     } else if (rc == INT_CLOSE) {
         log_close(rq);
         return rc;

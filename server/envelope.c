@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "server/dispatch.h"
+#include "server/failpoints.h"
 #include "server/server.h"
 #include "server/sessions.h"
 
@@ -481,7 +482,9 @@ int envelope_parse(struct request *rq)
     TRY_RETURN(check_transaction(rq, &env));
     TRY_RETURN(check_read_concern(rq, bv_get(op->cmd, "readConcern")));
     if (rq->max_time_ms > 0 && op->deadline_us == 0 && (rq->cmd->flags & CMD_OWN_MAX_TIME) == 0)
-        op->deadline_us = op->start_us + rq->max_time_ms * 1000;
+        op->deadline_us = failpoints_armed()
+                              ? failpoint_deadline(op->start_us, rq->max_time_ms * 1000)
+                              : op->start_us + rq->max_time_ms * 1000;
     if (!bv_is_missing(rq->lsid) && rq->session == NULL)
         TRY_RETURN(session_checkout(rq));
     return wait_cluster_time(rq);

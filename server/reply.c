@@ -2,6 +2,7 @@
 /* The end of every reply: what it says after the payload, and what it waits for before it goes. */
 #include "base/clock.h"
 #include "server/dispatch.h"
+#include "server/failpoints.h"
 #include "server/server.h"
 
 uint64_t server_cluster_time(struct server *s)
@@ -101,16 +102,6 @@ void reply_set_waits(struct request *rq)
     }
 }
 
-void reply_finish(struct request *rq)
-{
-    struct bw *w = &rq->reply;
-
-    bw_bv(w, "writeConcernError", rq->write_concern_error);
-    bw_f64(w, "ok", 1.0);
-    add_times(rq);
-    rq->out = bw_done(w);
-}
-
 static bool stream_may_resume(int code)
 {
     switch (code) {
@@ -125,24 +116,35 @@ static bool stream_may_resume(int code)
     }
 }
 
-static uint32_t labels(struct request *rq)
+/* A stream that runs, or an aggregate that failed before it was one. */
+static bool is_stream(const struct request *rq)
 {
-    struct error *err = &rq->op.err;
-    uint32_t set = err->labels;
+    struct belem e;
 
-    if (rq->txn_number >= 0 && !rq->has_autocommit && error_is_retriable(err->code)) {
+    if (rq->change_stream || rq->cmd == NULL || strcmp(rq->cmd->name, "aggregate") != 0)
+        return rq->change_stream;
+    return !bv_is_missing(bv_first(bv_path(rq->op.cmd, "pipeline.0"), &e)) &&
+           strcmp(e.key, "$changeStream") == 0;
+}
+
+/* The labels that a failure with `code`, or a write concern error of it, has. */
+static uint32_t labels(const struct request *rq, int code)
+{
+    uint32_t set = 0;
+
+    if (rq->txn_number >= 0 && !rq->has_autocommit && error_is_retriable(code)) {
         set |= LABEL_RETRYABLE_WRITE;
         if (rq->op.wrote_optime == 0)
             set |= LABEL_NO_WRITES_PERFORMED;
     }
-    if (err->code == ERR_CHANGE_STREAM_FATAL || err->code == ERR_CHANGE_STREAM_HISTORY_LOST)
+    if (code == ERR_CHANGE_STREAM_FATAL || code == ERR_CHANGE_STREAM_HISTORY_LOST)
         set |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
-    else if (rq->change_stream && stream_may_resume(err->code))
+    else if (is_stream(rq) && stream_may_resume(code))
         set |= LABEL_RESUMABLE_CHANGE_STREAM;
     return set;
 }
 
-static void add_labels(struct bw *w, uint32_t set)
+static void add_labels(struct request *rq, uint32_t set)
 {
     static const struct {
         uint32_t bit;
@@ -154,7 +156,14 @@ static void add_labels(struct bw *w, uint32_t set)
                  {LABEL_NON_RESUMABLE_CHANGE_STREAM, "NonResumableChangeStreamError"},
                  {LABEL_SYSTEM_OVERLOADED, "SystemOverloadedError"},
                  {LABEL_RETRYABLE, "RetryableError"}};
+    struct bw *w = &rq->reply;
+    struct bv instead = failpoint_error_labels(rq);
 
+    if (!bv_is_missing(instead)) {
+        if (!bv_empty(instead))
+            bw_bv(w, "errorLabels", instead);
+        return;
+    }
     if (set == 0)
         return;
     bw_arr_begin(w, "errorLabels");
@@ -163,6 +172,30 @@ static void add_labels(struct bw *w, uint32_t set)
             bw_str(w, NULL, names[i].name);
     }
     bw_end(w);
+}
+
+static void add_write_concern_error(struct request *rq)
+{
+    struct bv instead = failpoint_write_concern_error(rq);
+    int64_t code;
+
+    if (!bv_is_missing(instead))
+        rq->write_concern_error = instead;
+    if (bv_is_missing(rq->write_concern_error))
+        return;
+    bw_bv(&rq->reply, "writeConcernError", rq->write_concern_error);
+    if (bv_to_i64(bv_get(rq->write_concern_error, "code"), &code))
+        add_labels(rq, labels(rq, (int)code));
+}
+
+void reply_finish(struct request *rq)
+{
+    struct bw *w = &rq->reply;
+
+    add_write_concern_error(rq);
+    bw_f64(w, "ok", 1.0);
+    add_times(rq);
+    rq->out = bw_done(w);
 }
 
 void reply_error(struct request *rq)
@@ -177,7 +210,7 @@ void reply_error(struct request *rq)
     bw_str(w, "errmsg", err->text);
     bw_i32(w, "code", err->code);
     bw_str(w, "codeName", error_name(err->code, buf));
-    add_labels(w, labels(rq));
+    add_labels(rq, labels(rq, err->code) | err->labels);
     if (err->info != NULL)
         bw_fields(w, bv_doc(err->info));
     /* What a failed command did write is acknowledged like any other write. */

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "server/cursors.h"
 #include "server/executor.h"
+#include "server/failpoints.h"
 #include "server/server.h"
 #include "server/sessions.h"
 
@@ -62,6 +63,7 @@ void request_free(struct request *rq)
         return;
     ASSERT(rq->op.unpark == NULL && rq->cursor == NULL && rq->session == NULL);
     free_resume(&rq->op);
+    failpoint_release(rq);
     if (rq->raw_owned) {
         atomic_fetch_sub_explicit(&rq->server->counters.in_flight_bytes, (int64_t)rq->raw_len,
                                   memory_order_relaxed);
@@ -133,6 +135,7 @@ void request_again(struct request *rq)
 {
     clear_results(rq);
     free_resume(&rq->op);
+    failpoint_release(rq);
     rq->phase = REQUEST_RUN;
     rq->op.runs = 1;
     rq->op.woken = WAKE_NONE;

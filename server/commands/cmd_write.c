@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "query/write.h"
 #include "server/commands/cmd_common.h"
+#include "server/failpoints.h"
 #include "server/sessions.h"
 
 /* --- what the batch commands share ----------------------------------------------------------- */
@@ -72,6 +73,7 @@ static int batch_open(struct batch *b, struct request *rq, const char *ns, size_
         TRY_RETURN(session_write_begin(rq));
         b->writing = true;
         TRY_RETURN(retry_state_open(&rq->op, rq->lsid, rq->txn_number, &b->retry));
+        b->retry.before_commit = failpoints_armed() ? failpoint_before_commit : NULL;
     }
     return writer_open(&b->writer, &rq->op, ns, may_create, b->retryable ? &b->retry : NULL);
 }
