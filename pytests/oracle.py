@@ -225,6 +225,79 @@ class Model:
         return kept in later or (kept is None and self.ended.get(uuid, "") > token)
 
 
+# --- replaying the oplog ----------------------------------------------------------------------------
+
+
+def apply_diff(value, diff):
+    """Changes a document or an array as the diff of an oplog entry says, order of fields included."""
+    if diff.get("a"):
+        del value[diff.get("l", len(value)) :]
+        for name, part in diff.items():
+            if name in ("a", "l"):
+                continue
+            index = int(name[1:])
+            if name[0] == "s":
+                apply_diff(value[index], part)
+                continue
+            value.extend([None] * (index + 1 - len(value)))
+            value[index] = part
+        return
+    for name in diff.get("d", {}):
+        del value[name]
+    for name, new in diff.get("u", {}).items():
+        assert name in value, "u is for fields that are there"
+        value[name] = new
+    for name, new in diff.get("i", {}).items():
+        value.pop(name, None)
+        value[name] = new
+    for name, part in diff.items():
+        if name[0] == "s":
+            apply_diff(value[name[1:]], part)
+
+
+class Replica:
+    """Collections, byte for byte, by replaying local.oplog.rs."""
+
+    def __init__(self):
+        self.collections = {}  # "db.coll": (uuid, {key: bytes})
+
+    def replay(self, entry):
+        if entry["op"] == "c":
+            self._command(entry["ns"].split(".")[0], entry)
+        elif entry["op"] in "iud":
+            self._change(entry)
+
+    def _change(self, entry):
+        uuid, docs = self.collections[entry["ns"]]
+        assert uuid == entry["ui"]
+        o = entry["o"]
+        key = key_of(entry["o2" if entry["op"] == "u" else "o"]["_id"])
+        assert (key in docs) == (entry["op"] != "i")
+        if entry["op"] == "d":
+            del docs[key]
+        elif entry["op"] == "i" or "$v" not in o:
+            docs[key] = encode(o)
+        else:
+            document = decode(docs[key])
+            apply_diff(document, o["diff"])
+            docs[key] = encode(document)
+
+    def _command(self, db, entry):
+        o = entry["o"]
+        if "create" in o:
+            assert f"{db}.{o['create']}" not in self.collections
+            self.collections[f"{db}.{o['create']}"] = (entry["ui"], {})
+        elif "drop" in o:
+            assert self.collections.pop(f"{db}.{o['drop']}")[0] == entry["ui"]
+        elif "renameCollection" in o:
+            over = self.collections.pop(o["to"], (None,))[0]
+            assert over == o.get("dropTarget")
+            self.collections[o["to"]] = self.collections.pop(o["renameCollection"])
+            assert self.collections[o["to"]][0] == entry["ui"]
+        elif "dropDatabase" in o:
+            assert not [ns for ns in self.collections if ns.startswith(db + ".")]
+
+
 # --- what streams must show -------------------------------------------------------------------------
 
 

@@ -40,6 +40,8 @@ REFUSALS = {
     28724: "$slice of what is not an array",
 }
 
+PLACE_LOST = (136, 286)  # CappedPositionLost, ChangeStreamHistoryLost
+
 RAW = CodecOptions(document_class=RawBSONDocument)
 
 
@@ -386,11 +388,15 @@ def random_options(rng):
 
 
 class Watcher(threading.Thread):
-    """Streams of some shapes, killed and resumed at random tokens of theirs, until told to stop."""
+    """Streams of some shapes, killed and resumed at random tokens of theirs, until told to stop.
 
-    def __init__(self, uri, rng, stop, shapes):
+    `lossy`: the oplog is so short that a stream may lose its place.
+    """
+
+    def __init__(self, uri, rng, stop, shapes, lossy=False):
         super().__init__()
-        self.uri, self.rng, self.stop, self.shapes = uri, rng, stop, shapes
+        self.uri, self.rng, self.stop, self.shapes, self.lossy = uri, rng, stop, shapes, lossy
+        self.lost = 0
         self.parts, self.faults = [], []
         self.dead = False
 
@@ -409,7 +415,13 @@ class Watcher(threading.Thread):
         start = {}
         known = []
         for _ in range(1 + self.rng.randrange(6)):
-            part = self._live(client, options, start)
+            try:
+                part = self._live(client, options, start)
+            except OperationFailure as e:
+                if not self.lossy or e.code not in PLACE_LOST:
+                    raise
+                self.lost += 1
+                return
             known += [("token", t) for t in part.tokens]
             known += [("event", e) for e in part.events]
             if self.stop.is_set() or not known:
@@ -432,6 +444,8 @@ class Watcher(threading.Thread):
         for _ in range(self.rng.randrange(1, 60)):
             if stream.part.ended or self.stop.is_set():
                 break
+            if self.lossy and self.rng.random() < 0.05:
+                self.stop.wait(self.rng.random())
             stream.more(self.rng.choice((1, 20, 200)))
         if self.rng.random() < 0.5:
             stream.kill()

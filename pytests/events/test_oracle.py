@@ -18,10 +18,12 @@ from collections import Counter
 
 import pymongo
 import pytest
+from pymongo.errors import OperationFailure
 
-from oracle import EXACT, Model, canonical, decode, key_of, sort_key
-from oracle_traffic import DATABASES, Master, Stream, Watcher, Writer, random_options
+from oracle import EXACT, Model, Replica, canonical, decode, key_of, sort_key
+from oracle_traffic import DATABASES, RAW, Master, Stream, Watcher, Writer, random_options
 from server import Server
+from streamutil import token_time
 
 WRITERS = 4
 WATCHERS = 3
@@ -50,8 +52,9 @@ def seconds(request):
 class Traffic:
     """What writers, watchers and the master stream did, over one or more lives of the server."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, lossy=False):
         self.rng = random.Random(seed)
+        self.lossy = lossy
         self.writers, self.watchers, self.events, self.tokens = [], [], [], []
         self.start = None
         self.shapes = [random_options(self.rng) for _ in range(SHAPES)]
@@ -66,7 +69,7 @@ class Traffic:
                 self.start = {"startAtOperationTime": self.begin}
         master = Master(srv.uri, self.start)
         writers = [Writer(srv.uri, self._rng(), f"w{life + i}", stop, DDL) for i in range(WRITERS)]
-        watchers = [Watcher(srv.uri, self._rng(), stop, self.shapes) for _ in range(WATCHERS)]
+        watchers = [Watcher(srv.uri, self._rng(), stop, self.shapes, self.lossy) for _ in range(WATCHERS)]
         self.writers += writers
         self.watchers += watchers
         for thread in (master, *writers, *watchers):
@@ -104,6 +107,10 @@ def end_of_log(client):
     now = client.admin.command("ping")["operationTime"]
     client.admin.command("appendOplogNote", 1, data={"end": 1})
     return f"82{now.time:08X}{now.inc:08X}FF"
+
+
+def oldest_entry(client):
+    return client.local["oplog.rs"].find_one(sort=[("$natural", 1)])["ts"]
 
 
 def read_all(client, options, start, until, batch=None):
@@ -144,6 +151,20 @@ def check_collections(client, model):
         docs = {key_of(d["_id"]): canonical(d) for d in client[db].get_collection(coll, EXACT).find()}
         assert docs == {key: canonical(d) for key, d in wanted.docs.items()}
         assert client[db].command("validate", coll, full=True)["valid"]
+
+
+def check_oplog(client, begin):
+    """A replay of the oplog gives the collections, byte for byte."""
+    replica = Replica()
+    query = {"ts": {"$gte": begin}, "ns": {"$regex": "^oracle_"}}
+    for entry in client.local.get_collection("oplog.rs", EXACT).find(query):
+        replica.replay(entry)
+    assert sorted(replica.collections) == sorted(
+        f"{db}.{name}" for db in DATABASES for name in client[db].list_collection_names())
+    for ns, (_, docs) in replica.collections.items():
+        db, coll = ns.split(".", 1)
+        found = client[db].get_collection(coll, RAW).find()
+        assert {key_of(decode(d.raw)["_id"]): d.raw for d in found} == docs
 
 
 def check_told(traffic, log, crashed):
@@ -194,7 +215,10 @@ def first_of(expected, start, initial=None):
 
 
 def check_tokens(client, traffic, known, model, budget_s, rng):
-    """Resumes at every token that was, or would be, issued, in random order, until the time is up."""
+    """Resumes at every token that was, or would be, issued, in random order, until the time is up.
+
+    What comes must be exactly the rest, or 286 where the oplog does not reach back so far.
+    """
     jobs = {}
     for shape, expected in known.items():
         for shown in expected.shown:
@@ -206,13 +230,18 @@ def check_tokens(client, traffic, known, model, budget_s, rng):
     order = list(jobs.items())
     rng.shuffle(order)
     end = time.monotonic() + budget_s
-    done = 0
+    done = lost = 0
     for (shape, _), token in order:
         if done >= AT_LEAST and time.monotonic() > end:
             break
-        check_resume(client, model, known[shape], token, traffic.until, rng, done % ONE_IN == 0)
+        try:
+            check_resume(client, model, known[shape], token, traffic.until, rng, done % ONE_IN == 0)
+        except OperationFailure as e:
+            assert traffic.lossy and e.code == 286, f"{shape} resumed at {token}: {e}"
+            assert token_time(token) < oldest_entry(client), f"{token} is within the oplog"
+            lost += 1
         done += 1
-    return done, len(order)
+    return done, lost, len(order)
 
 
 def check_resume(client, model, expected, token, until, rng, whole):
@@ -233,19 +262,23 @@ def check_resume(client, model, expected, token, until, rng, whole):
 def check_everything(srv, traffic, seconds, crashed=False):
     rng = random.Random(1)
     with pymongo.MongoClient(srv.uri) as client:
-        again = read_all(client, Master.OPTIONS, {"startAtOperationTime": traffic.begin}, traffic.until)
-        assert traffic.events == again.events, "live and later, the log is not the same"
-        log = [decode(raw) for raw in again.events]
+        begin = oldest_entry(client) if traffic.lossy else traffic.begin
+        again = read_all(client, Master.OPTIONS, {"startAtOperationTime": begin}, traffic.until)
+        shared = traffic.events[-len(again.events) :] if traffic.lossy else traffic.events
+        assert shared == again.events, "live and later, the log is not the same"
+        log = [decode(raw) for raw in traffic.events]
         order = [sort_key(e["_id"]) for e in log]
         assert all(a < b for a, b in zip(order, order[1:])), "tokens do not grow"
         model = replay(log)
         check_collections(client, model)
+        if not traffic.lossy:
+            check_oplog(client, traffic.begin)
         check_told(traffic, log, crashed)
         known = {repr(o): o.expected(log) for o in (Master.OPTIONS, *traffic.shapes)}
         check_parts(traffic, known, model)
-        done, total = check_tokens(client, traffic, known, model, seconds, rng)
+        done, lost, total = check_tokens(client, traffic, known, model, seconds, rng)
     kinds = dict(Counter(e["operationType"] for e in log))
-    print(f"{len(log)} events {kinds}; {len(traffic.parts)} streams; resumed at {done} of {total} tokens")
+    print(f"{len(log)} events {kinds}; {len(traffic.parts)} streams; resumed at {done} of {total} tokens, {lost} of them lost")
     return log
 
 
@@ -277,3 +310,17 @@ def test_random_traffic_and_sigkill(tmp_path, request, seed, seconds):
             if crash:
                 srv.start()
         check_everything(srv, traffic, seconds * 0.4, crashed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_random_traffic_over_a_short_oplog(request, seed, seconds):
+    if request.config.getoption("--uri"):
+        pytest.skip("starts its own server")
+    traffic = Traffic(seed, lossy=True)
+    with Server(memory=True, oplog_max_entries=1000) as srv:
+        traffic.run(srv, seconds * 0.15)
+        check_everything(srv, traffic, seconds * 0.2)
+    lost = sum(w.lost for w in traffic.watchers)
+    print(f"{lost} streams lost their place")
+    assert lost > 0, "the oplog was not short enough to show anything"
