@@ -84,6 +84,25 @@ bool error_is_retriable(int code)
     }
 }
 
+bool error_is_not_primary(int code)
+{
+    switch (code) {
+    case ERR_PRIMARY_STEPPED_DOWN:
+    case ERR_NOT_WRITABLE_PRIMARY:
+    case ERR_INTERRUPTED_REPL_STATE:
+    case ERR_NOT_PRIMARY_NO_SECONDARY_OK:
+    case ERR_NOT_PRIMARY_OR_SECONDARY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool error_is_shutdown(int code)
+{
+    return code == ERR_SHUTDOWN_IN_PROGRESS || code == ERR_INTERRUPTED_AT_SHUTDOWN;
+}
+
 void assert_failed(const char *cond, const char *file, int line)
 {
     fprintf(stderr, "{\"s\":\"F\",\"msg\":\"assertion failed\",\"cond\":\"%s\",\"at\":\"%s:%d\"}\n",

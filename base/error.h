@@ -64,6 +64,10 @@ const char *error_name(int code, char buf[static 32]);
 /* True when drivers may retry the operation that failed with this code (RetriableError category).
  */
 bool error_is_retriable(int code);
+/* True for the codes that say "I am not the primary (any more)". */
+bool error_is_not_primary(int code);
+/* True for the codes that say "I am shutting down". */
+bool error_is_shutdown(int code);
 
 /* `rc` must be an int variable and `fail` a label of the enclosing function. */
 #define TRY(call)                                                                                  \

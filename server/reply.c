@@ -174,6 +174,13 @@ static void add_labels(struct request *rq, uint32_t set)
     bw_end(w);
 }
 
+/* By which drivers tell whether they know already of the change that made this error. */
+static void add_topology_version(struct request *rq, int code)
+{
+    if (error_is_not_primary(code) || error_is_shutdown(code))
+        topology_write(&rq->server->topology, &rq->reply);
+}
+
 static void add_write_concern_error(struct request *rq)
 {
     struct bv instead = failpoint_write_concern_error(rq);
@@ -184,8 +191,10 @@ static void add_write_concern_error(struct request *rq)
     if (bv_is_missing(rq->write_concern_error))
         return;
     bw_bv(&rq->reply, "writeConcernError", rq->write_concern_error);
-    if (bv_to_i64(bv_get(rq->write_concern_error, "code"), &code))
-        add_labels(rq, labels(rq, (int)code));
+    if (!bv_to_i64(bv_get(rq->write_concern_error, "code"), &code))
+        return;
+    add_labels(rq, labels(rq, (int)code));
+    add_topology_version(rq, (int)code);
 }
 
 void reply_finish(struct request *rq)
@@ -217,10 +226,11 @@ void reply_error(struct request *rq)
     if (op->wrote_optime != 0)
         op->ack_durable = op->wrote_optime;
     op->ack_flush = 0;
+    add_topology_version(rq, err->code);
     add_times(rq);
     rq->out = bw_done(w);
     rq->exhaust_reply = false;
-    if (err->code == ERR_SHUTDOWN_IN_PROGRESS || err->code == ERR_INTERRUPTED_AT_SHUTDOWN)
+    if (error_is_shutdown(err->code) && atomic_load(&rq->server->stopping))
         rq->close_after = true;
     atomic_fetch_add_explicit(&rq->server->counters.asserts_user, 1, memory_order_relaxed);
 }

@@ -89,3 +89,14 @@ void topology_bump(struct topology *t)
         w->wake(w);
     mutex_unlock(&t->mx);
 }
+
+int64_t topology_write(struct topology *t, struct bw *w)
+{
+    int64_t counter = topology_counter(t);
+
+    bw_doc_begin(w, "topologyVersion");
+    bw_oid(w, "processId", t->process_id);
+    bw_i64(w, "counter", counter);
+    bw_end(w);
+    return counter;
+}

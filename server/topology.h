@@ -6,6 +6,7 @@
 #ifndef RUNNEL_SERVER_TOPOLOGY_H
 #define RUNNEL_SERVER_TOPOLOGY_H
 
+#include "base/bw.h"
 #include "base/mutex.h"
 #include "base/op.h"
 
@@ -22,5 +23,7 @@ int64_t topology_counter(struct topology *t);
 /* 0: the counter has passed `counter`. INT_PARK: op->waiter is registered. */
 int topology_wait(struct topology *t, struct op *op, int64_t counter) MUST_CHECK;
 void topology_bump(struct topology *t);
+/* The field topologyVersion; returns the counter in it. */
+int64_t topology_write(struct topology *t, struct bw *w);
 
 #endif

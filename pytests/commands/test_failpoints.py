@@ -145,18 +145,15 @@ def test_labels_replace_the_computed_ones(raw, db, arm, labels):
     assert ("errorLabels" in answer) == bool(labels)
 
 
-def test_computed_labels(srv, db, arm):
+def test_computed_labels(raw, db, arm):
     arm({"times": 3}, failCommands=["insert", "aggregate"], errorCode=91)
-    with RawClient(srv.port) as raw:
-        answer = retryable_insert(raw, db, {"_id": 1})
-        assert answer["errorLabels"] == ["RetryableWriteError", "NoWritesPerformed"]
-    with RawClient(srv.port) as raw:
-        answer = raw.command({"aggregate": "c", "pipeline": [{"$changeStream": {}}],
-                              "cursor": {}}, db.name)
-        assert answer["errorLabels"] == ["ResumableChangeStreamError"]
-    with RawClient(srv.port) as raw:
-        answer = raw.command({"aggregate": "c", "pipeline": [], "cursor": {}}, db.name)
-        assert answer["code"] == 91 and "errorLabels" not in answer
+    answer = retryable_insert(raw, db, {"_id": 1})
+    assert answer["errorLabels"] == ["RetryableWriteError", "NoWritesPerformed"]
+    aggregate = {"aggregate": "c", "cursor": {}}
+    answer = raw.command({**aggregate, "pipeline": [{"$changeStream": {}}]}, db.name)
+    assert answer["errorLabels"] == ["ResumableChangeStreamError"]
+    answer = raw.command({**aggregate, "pipeline": []}, db.name)
+    assert answer["code"] == 91 and "errorLabels" not in answer
     assert db.c.count_documents({}) == 0
 
 
@@ -177,6 +174,19 @@ def test_write_concern_error_with_labels(raw, db, arm):
     answer = raw.command({"insert": "c", "documents": [{"_id": 1}]}, db.name)
     assert answer["writeConcernError"] == {"code": 100}
     assert answer["errorLabels"] == ["RetryableWriteError"]
+
+
+@pytest.mark.parametrize("code, tells", [(10107, True), (91, True), (11600, True), (7, False)])
+def test_state_errors_tell_the_topology_version(raw, db, arm, code, tells):
+    """So that a driver knows it for no news, instead of waiting for the next hello."""
+    arm({"times": 1}, failCommands=["find"], errorCode=code)
+    version = raw.command({"hello": 1})["topologyVersion"]
+    answer = raw.command({"find": "c"}, db.name)
+    assert answer.get("topologyVersion") == (version if tells else None)
+    assert raw.ping() == 1
+    arm({"times": 1}, failCommands=["insert"], writeConcernError={"code": code, "errmsg": "x"})
+    answer = raw.command({"insert": "c", "documents": [{"_id": 1}]}, db.name)
+    assert answer.get("topologyVersion") == (version if tells else None)
 
 
 def test_close_connection(srv, db, raw, arm):

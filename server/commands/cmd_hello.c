@@ -209,13 +209,9 @@ static void write_reply(struct request *rq, bool hello_ok, const char *primary_f
     const char *me = conn_me(rq->conn);
     int64_t term = rq->op.database == NULL ? 1 : oplog_term(rq->op.database->oplog);
 
-    rq->topology_seen = topology_counter(&s->topology);
     if (hello_ok)
         bw_bool(w, "helloOk", true);
-    bw_doc_begin(w, "topologyVersion");
-    bw_oid(w, "processId", s->topology.process_id);
-    bw_i64(w, "counter", rq->topology_seen);
-    bw_end(w);
+    rq->topology_seen = topology_write(&s->topology, w);
     bw_arr_begin(w, "hosts");
     bw_str(w, NULL, me);
     bw_end(w);
