@@ -116,7 +116,7 @@ struct request {
     bool legacy_failure; /* an OP_QUERY that was not even a command */
     bool checksum;       /* the reply carries one too */
     bool close_after;    /* close the connection behind the reply */
-    bool to_schema;      /* runs on the schema thread from now on */
+    bool to_schema;      /* runs on the schema thread from now on; cleared: on workers again */
     bool handed_on;      /* queued by its runner, not by a wake-up */
     int32_t request_id;  /* of the message; then of our last reply to it (exhaust) */
     struct bv out;       /* the finished reply, in the arena */
@@ -127,8 +127,6 @@ struct request *request_new(struct server *s, struct conn *c);
 void request_free(struct request *rq); /* NULL: nothing */
 /* A thread that made or freed requests ends: its memory kept for the next one goes. */
 void request_thread_end(void);
-/* Frees what the calling thread keeps for its next requests; before it ends. */
-void request_drop_reused(void);
 /* Before a park: keeps the message, gives all other memory back. */
 void request_rest(struct request *rq);
 /* Before a run that is not the first one. WAKE_NONE: it was not parked, only moved. */

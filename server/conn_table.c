@@ -178,10 +178,10 @@ static bool claim(struct executor *ex, uint64_t key, uint32_t events, struct con
         if (c->state == CONN_ARMED) {
             c->state = CONN_BUSY;
             mine = true;
-        } else if (c->state == CONN_BUSY && c->rq != NULL &&
+        } else if (c->state == CONN_BUSY && c->rq != NULL && !c->sheltered &&
                    ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || c->streaming)) {
             c->hung_up = true;
-            request_interrupt(c->rq, ERR_INTERRUPTED);
+            request_interrupt(c->rq, ERR_CLIENT_DISCONNECT);
         }
     }
     mutex_unlock(&c->mx);
@@ -232,7 +232,7 @@ static void watch_conn(void *arg, struct conn *c, struct request *rq)
     struct executor *ex = arg;
     struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = conn_key(c)};
 
-    if (c->state == CONN_BUSY && rq != NULL && !c->streaming &&
+    if (c->state == CONN_BUSY && rq != NULL && !c->streaming && !c->sheltered &&
         clock_mono_us() - c->rq_since_us > LONG_REQUEST_US)
         epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
 }

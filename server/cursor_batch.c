@@ -120,7 +120,8 @@ static void end_reply(struct request *rq, struct cursor_entry *e, int64_t id)
 static bool is_interruption(int code)
 {
     return code == ERR_MAX_TIME_MS_EXPIRED || code == ERR_CURSOR_KILLED ||
-           code == ERR_INTERRUPTED || code == ERR_INTERRUPTED_AT_SHUTDOWN;
+           code == ERR_INTERRUPTED || code == ERR_INTERRUPTED_AT_SHUTDOWN ||
+           code == ERR_CLIENT_DISCONNECT;
 }
 
 static void prefix_error(struct request *rq, int rc)

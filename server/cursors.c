@@ -393,6 +393,14 @@ int cursor_pin(struct request *rq, int64_t id, const char *ns)
     return rc;
 }
 
+/* Not so when only its client has gone: a cursor belongs to the session, not to the connection. */
+static bool was_killed(struct request *rq)
+{
+    int code = atomic_load(&rq->op.interrupt);
+
+    return code != 0 && code != ERR_CLIENT_DISCONNECT;
+}
+
 void cursor_unpin(struct request *rq)
 {
     struct cursors *cs = rq->server->cursors;
@@ -405,7 +413,7 @@ void cursor_unpin(struct request *rq)
     mutex_lock(&cs->mx);
     e->pinned = NULL;
     note_use_locked(cs, e);
-    dead = e->killed;
+    dead = e->killed || was_killed(rq);
     if (dead)
         remove_locked(cs, find_locked(cs, e->id));
     mutex_unlock(&cs->mx);

@@ -3,7 +3,8 @@
  * The registry of open cursors: ids, ownership, timeouts, killing; and filling batches.
  *
  * A cursor is pinned by the request that uses it (one at a time: 143 otherwise), also while that
- * request is parked. Killing a pinned cursor interrupts its request (237). Idle cursors time out
+ * request is parked. Killing a pinned cursor interrupts its request (237), and a request that is
+ * killed takes its cursor along. Idle cursors time out
  * after cursorTimeoutMillis (10 min) unless noCursorTimeout; those of a session end with it.
  */
 #ifndef RUNNEL_SERVER_CURSORS_H

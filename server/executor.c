@@ -156,7 +156,6 @@ static void *thread_main(void *p)
     struct executor *ex = t->ex;
 
     t->body(ex, &t->worker);
-    request_drop_reused();
     request_thread_end();
     free(t->worker.scratch);
     free(t);

@@ -92,18 +92,6 @@ void request_thread_end(void)
     nreused = 0;
 }
 
-void request_drop_reused(void)
-{
-    while (reused != NULL) {
-        struct request *rq = reused;
-
-        reused = rq->free_next;
-        op_fini(&rq->op);
-        free(rq);
-    }
-    nreused = 0;
-}
-
 void request_rest(struct request *rq)
 {
     arena_fini(&rq->op.arena);

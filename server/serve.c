@@ -19,11 +19,19 @@
 
 enum { TURN_MESSAGES = 32 }; /* of one connection before others get their turn */
 
-static void attach(struct conn *c, struct request *rq)
+/* A client that writes without asking for a reply may hang up at once, and wants it done all the
+ * same; so whether a write happens does not depend on when its client went. */
+static bool goes_on_alone(const struct command *cmd)
+{
+    return cmd != NULL && (cmd->flags & CMD_WRITE) != 0;
+}
+
+static void attach(struct conn *c, struct request *rq, const struct command *cmd)
 {
     mutex_lock(&c->mx);
     c->rq = rq;
     c->rq_since_us = rq->op.start_us;
+    c->sheltered = goes_on_alone(cmd);
     mutex_unlock(&c->mx);
 }
 
@@ -157,7 +165,8 @@ static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake
             c->streaming = true;
             mutex_unlock(&c->mx);
         }
-        executor_arm(w->ex, c, EPOLLRDHUP | (rq->exhaust ? (uint32_t)EPOLLIN : 0), false);
+        if (!c->sheltered)
+            executor_arm(w->ex, c, EPOLLRDHUP | (rq->exhaust ? (uint32_t)EPOLLIN : 0), false);
     }
     atomic_fetch_add_explicit(&rq->server->counters.parked, 1, memory_order_relaxed);
     if (parking_park(&rq->parking, ret_reason))
@@ -251,6 +260,9 @@ static bool advance(struct worker *w, struct conn *c)
         case 0:
             if (rq->more_to_come_in)
                 goto ended;
+            /* Whoever gets the reply may use the cursor and the session at once. */
+            if (!rq->exhaust_reply)
+                request_end(rq);
             if (!after_reply(w, c, rq, send_reply(c, rq), &again))
                 return false;
             if (!again)
@@ -276,8 +288,14 @@ static bool advance(struct worker *w, struct conn *c)
             if (park(w, c, rq, &reason))
                 return false;
             unpark(w, rq);
-            if (rq->phase == REQUEST_RUN)
-                request_rerun(rq, reason);
+            if (rq->phase != REQUEST_RUN)
+                break;
+            request_rerun(rq, reason);
+            if (w->schema && !rq->to_schema) {
+                rq->handed_on = true;
+                executor_queue(w->ex, c);
+                return false;
+            }
             break;
         default:
             close_conn(w, c);
@@ -338,11 +356,8 @@ static bool flush(struct worker *w, struct conn *c)
 }
 
 /* The reserved worker leaves everything but quick commands to the others. */
-static bool hand_on(struct worker *w, struct conn *c, struct request *rq)
+static bool hand_on(struct worker *w, struct conn *c, struct request *rq, const struct command *cmd)
 {
-    const char *name = wire_peek_command(rq->raw, rq->raw_len);
-    const struct command *cmd = name == NULL ? NULL : command_find(name);
-
     if (!w->reserved || (cmd != NULL && (cmd->flags & CMD_QUICK) != 0))
         return false;
     keep_message(c, rq);
@@ -364,6 +379,8 @@ void serve_conn(struct worker *w, struct conn *c)
         size_t len;
         bool dry;
         struct request *rq;
+        const char *name;
+        const struct command *cmd;
 
         if (atomic_load(&c->server->stopping)) {
             close_conn(w, c);
@@ -389,8 +406,10 @@ void serve_conn(struct worker *w, struct conn *c)
         rq = request_new(c->server, c);
         rq->raw = msg;
         rq->raw_len = len;
-        attach(c, rq);
-        if (hand_on(w, c, rq) || !advance(w, c))
+        name = wire_peek_command(msg, len);
+        cmd = name == NULL ? NULL : command_find(name);
+        attach(c, rq, cmd);
+        if (hand_on(w, c, rq, cmd) || !advance(w, c))
             return;
         if (dry) {
             arm(w, c, EPOLLIN);

@@ -78,3 +78,75 @@ def test_killed_multi_update(server, client, db):
     changed = db.c.count_documents({"x": 1})
     assert reply.get("code") == 11601 or reply["nModified"] == 60000
     assert logged(client, db, "u") == changed
+
+
+# --- clients that go away ----------------------------------------------------------------------
+
+
+def test_unacknowledged_write_of_a_client_that_goes_at_once(server, client, db):
+    """Also into collections that must be made first, which takes several runs."""
+    for i in range(60):
+        insert = {"insert": f"c{i % 30}", "documents": [{"_id": i}], "writeConcern": {"w": 0}}
+        with RawClient(server.port) as c:
+            c.send(op_msg({**insert, "$db": db.name}, flags=MORE_TO_COME))
+    until(lambda: sum(db[f"c{i}"].count_documents({}) for i in range(30)) == 60)
+
+
+def streams(client):
+    return client.admin.command("serverStatus")["metrics"]["changeStreams"]
+
+
+def test_cursor_of_a_killed_wait_is_freed(server, client, db):
+    before = streams(client)["open"]
+    watch = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    with RawClient(server.port) as waiter:
+        cursor = waiter.command(watch, db=db.name)["cursor"]
+        more = {"getMore": cursor["id"], "collection": "c", "maxTimeMS": 60000}
+        waiter.send(op_msg({**more, "$db": db.name}))
+        until(lambda: streams(client)["parked"] == 1)
+        assert streams(client)["open"] == before + 1
+        (row,) = [r for r in client.admin.command("currentOp")["inprog"] if r.get("op") == "getmore"]
+        client.admin.command("killOp", op=row["opid"])
+        assert waiter.receive().doc["code"] == 11601
+        assert waiter.command(more, db=db.name)["code"] == 43
+    assert streams(client) == {**streams(client), "open": before, "parked": 0}
+
+
+# --- who may go on when ------------------------------------------------------------------------
+
+
+def test_a_cursor_is_free_when_its_batch_has_come(server, client, db):
+    db.c.insert_many([{"_id": i} for i in range(4001)])
+    with RawClient(server.port) as a, RawClient(server.port) as b:
+        cursor = a.command({"find": "c", "batchSize": 1}, db=db.name)["cursor"]["id"]
+        for i in range(4000):
+            reply = (a, b)[i % 2].command({"getMore": cursor, "collection": "c", "batchSize": 1}, db=db.name)
+            assert reply["ok"] == 1.0, reply
+            assert [d["_id"] for d in reply["cursor"]["nextBatch"]] == [i + 1]
+
+
+@pytest.mark.parametrize("insert_first", [False, True])
+def test_a_long_first_batch_does_not_hold_up_ddl(server, db, insert_first):
+    """Neither from the request that makes the collection, nor from one that wanted to and lost."""
+    documents = [{"_id": i, "pad": "x" * 100} for i in range(90000)]
+    done = []
+    ready = threading.Barrier(2)
+
+    def load():
+        ready.wait()
+        reply = writer.command({"insert": "c", "documents": documents}, db=db.name)
+        done.append(("insert", reply["n"]))
+
+    with RawClient(server.port, timeout=60) as writer, RawClient(server.port, timeout=60) as other:
+        thread = threading.Thread(target=load)
+        thread.start()
+        ready.wait()
+        if insert_first:
+            other.command({"insert": "c", "documents": [{"_id": -1}]}, db=db.name)
+        until(lambda: db.c.estimated_document_count() > 1)
+        for i in range(5):
+            assert other.command({"create": f"other{i}"}, db=db.name)["ok"] == 1.0
+        done.append("create")
+        thread.join()
+    assert done == ["create", ("insert", 90000)]
+    assert db.c.count_documents({}) == 90000 + insert_first

@@ -59,6 +59,17 @@ static int number_statements(struct batch *b)
     return 0;
 }
 
+/* The schema thread has done its part. The batch is a worker's, since it may be long and would hold
+ * up all DDL. */
+static int run_again_on_worker(struct batch *b)
+{
+    struct op *op = &b->rq->op;
+
+    b->rq->to_schema = false;
+    op->waiter.wake(&op->waiter);
+    return INT_PARK;
+}
+
 /* Retry state and writer; on failure the caller still calls batch_close(). */
 static int batch_open(struct batch *b, struct request *rq, const char *ns, size_t n,
                       bool may_create)
@@ -75,7 +86,9 @@ static int batch_open(struct batch *b, struct request *rq, const char *ns, size_
         TRY_RETURN(retry_state_open(&rq->op, rq->lsid, rq->txn_number, &b->retry));
         b->retry.before_commit = failpoints_armed() ? failpoint_before_commit : NULL;
     }
-    return writer_open(&b->writer, &rq->op, ns, may_create, b->retryable ? &b->retry : NULL);
+    TRY_RETURN(writer_open(&b->writer, &rq->op, ns, may_create, b->retryable ? &b->retry : NULL));
+    /* Another request has made the collection meanwhile. */
+    return rq->op.on_schema_thread && b->writer.coll != NULL ? run_again_on_worker(b) : 0;
 }
 
 static void batch_close(struct batch *b)
@@ -172,16 +185,6 @@ static const struct field insert_fields[] = {
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {NULL, 0, 0, 0}};
 
-/* The collection is made in a run of its own, so that a long batch does not hold up other DDL. */
-static int create_and_run_again(struct batch *b)
-{
-    struct op *op = &b->rq->op;
-
-    TRY_RETURN(writer_create(&b->writer));
-    op->waiter.wake(&op->waiter);
-    return INT_PARK;
-}
-
 static int insert_all(struct batch *b, const struct bv *docs, bool ordered, int64_t *ret_n)
 {
     size_t at = 0;
@@ -224,8 +227,10 @@ int cmd_insert(struct request *rq)
     TRY_RETURN(doc_array(&rq->op, "insert.documents", args.documents, &docs, &n));
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, n, true));
-    if (b.writer.coll == NULL)
-        TRY(create_and_run_again(&b));
+    if (b.writer.coll == NULL) {
+        TRY(writer_create(&b.writer));
+        TRY(run_again_on_worker(&b));
+    }
     TRY(insert_all(&b, docs, args.ordered, &inserted));
     bw_i32(&rq->reply, "n", (int32_t)inserted);
     append_errors(&b);
