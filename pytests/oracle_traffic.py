@@ -141,14 +141,16 @@ def pipeline_update(rng):
 
 
 class Writer(threading.Thread):
-    """Random operations until told to stop, or until the server is gone.
+    """Random operations until told to stop, or until the server is gone; a `patient` one waits for
+    it to come back, and has the driver retry what can be retried.
 
     `told[marker]` is how many changes the server acknowledged of the operation that carried the
     marker; `unsure` are markers whose operation did not end; `faults` what must not happen.
     """
 
-    def __init__(self, uri, rng, name, stop, ddl):
+    def __init__(self, uri, rng, name, stop, ddl, patient=False):
         super().__init__()
+        self.patient = patient
         self.uri, self.rng, self.label, self.stop, self.ddl = uri, rng, name, stop, ddl
         self.count = self.marks = 0
         self.told, self.unsure, self.faults = Counter(), set(), []
@@ -159,8 +161,9 @@ class Writer(threading.Thread):
     def run(self):
         operations = [getattr(self, n) for n in dir(Writer) if n.startswith("do_")]
         changes = [getattr(self, n) for n in dir(Writer) if n.startswith("ddl_")]
-        with pymongo.MongoClient(self.uri, retryWrites=self.rng.random() < 0.5, retryReads=False,
-                                 serverSelectionTimeoutMS=3000) as client:
+        with pymongo.MongoClient(self.uri, retryWrites=self.patient or self.rng.random() < 0.5,
+                                 retryReads=False,
+                                 serverSelectionTimeoutMS=30000 if self.patient else 3000) as client:
             self.client = client
             while not self.stop.is_set():
                 chosen = self.rng.choice(changes if self.rng.random() < self.ddl else operations)
@@ -176,10 +179,11 @@ class Writer(threading.Thread):
                     self._bulk_failed(e)
                 except OperationFailure as e:
                     self._refused(chosen.__name__, e)
-                except ConnectionFailure as e:
-                    self.dead = True
-                    self.dead_of = e
-                    return
+                except ConnectionFailure:
+                    self.kinds["cut off"] += 1
+                    if not self.patient:
+                        self.dead = True
+                        return
 
     def _refused(self, operation, e):
         self.kinds["refused"] += 1

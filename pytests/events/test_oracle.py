@@ -94,6 +94,27 @@ class Traffic:
         if master.tokens:
             self.start = {"startAfter": master.tokens[-1]}
 
+    def run_through(self, srv, seconds, kills):
+        """Writers whose driver retries, while the server is killed and started again."""
+        with pymongo.MongoClient(srv.uri) as client:
+            self.begin = client.admin.command("ping")["operationTime"]
+        stop = threading.Event()
+        self.writers = [Writer(srv.uri, self._rng(), f"w{i}", stop, DDL, patient=True) for i in range(WRITERS)]
+        for writer in self.writers:
+            writer.start()
+        for _ in range(kills):
+            stop.wait(seconds / kills * self.rng.uniform(0.5, 1.5))
+            srv.kill()
+            srv.start()
+        stop.wait(1.0)
+        stop.set()
+        for writer in self.writers:
+            writer.join()
+            assert not writer.faults, writer.faults
+        with pymongo.MongoClient(srv.uri) as client:
+            self.until = end_of_log(client)
+            self.events = read_all(client, Master.OPTIONS, {"startAtOperationTime": self.begin}, self.until).events
+
     def _rng(self):
         return random.Random(self.rng.randrange(1 << 62))
 
@@ -310,6 +331,20 @@ def test_random_traffic_and_sigkill(tmp_path, request, seed, seconds):
             if crash:
                 srv.start()
         check_everything(srv, traffic, seconds * 0.4, crashed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_retries_across_sigkill(tmp_path, request, seed, seconds):
+    """What the driver sent again, because the server had died before it answered, is done once."""
+    if request.config.getoption("--uri"):
+        pytest.skip("starts its own server")
+    traffic = Traffic(seed)
+    with Server(path=tmp_path / "data") as srv:
+        traffic.run_through(srv, seconds * 0.2, kills=max(3, int(seconds / 4)))
+        check_everything(srv, traffic, seconds * 0.1, crashed=True)
+    cut = sum(w.kinds["cut off"] for w in traffic.writers)
+    print(f"{cut} operations were cut off in spite of retries")
 
 
 @pytest.mark.slow
