@@ -98,9 +98,11 @@ static struct bv view_of(struct arena *a, struct bytes key, struct bytes value, 
     return bw_done(&w);
 }
 
-int image_each(struct oplog *o, struct op *op, int (*fn)(void *arg, struct bv doc), void *arg)
+int image_each(struct oplog *o, struct op *op, uint64_t optime, int64_t index,
+               int (*fn)(void *arg, struct bv doc), void *arg)
 {
     uint64_t visible = oplog_visible(o);
+    uint8_t key[IMAGE_KEY_BYTES];
     struct tcursor *c = NULL;
     struct arena a;
     struct stx *t;
@@ -110,7 +112,7 @@ int image_each(struct oplog *o, struct op *op, int (*fn)(void *arg, struct bv do
     arena_init(&a);
     TRY_RETURN(stx_begin(o->engine, op, &t));
     TRY(tcursor_open(t, TABLE_IMAGES, TABLE_BYTES, &c));
-    TRY(tcursor_first(c, &found));
+    TRY(tcursor_seek(c, image_key(key, optime, (uint64_t)index), SEEK_GE, &found));
     while (found && image_optime(tcursor_key(c)) <= visible) {
         struct bv image;
 

@@ -40,10 +40,10 @@ bool image_expired(struct oplog *o, int64_t wall_ms, int64_t now_ms);
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,
               struct bv *ret) MUST_CHECK;
 
-/* Calls fn with each stored image as a document of config.system.preimages, oldest
- * first: {_id: {nsUUID, ts, applyOpsIndex}, operationTime, preImage}. The
+/* Calls fn with each stored image from (optime, index) on as a document of config.system.preimages,
+ * oldest first: {_id: {nsUUID, ts, applyOpsIndex}, operationTime, preImage}. The
  * document lives until fn returns; a code other than 0 from fn ends the walk and is returned. */
-int image_each(struct oplog *o, struct op *op, int (*fn)(void *arg, struct bv doc),
-               void *arg) MUST_CHECK;
+int image_each(struct oplog *o, struct op *op, uint64_t optime, int64_t index,
+               int (*fn)(void *arg, struct bv doc), void *arg) MUST_CHECK;
 
 #endif

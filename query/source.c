@@ -86,17 +86,96 @@ static int transactions(struct op *op, struct doc_list *l)
     return retry_each(op->database->engine, op, add_record, l);
 }
 
-static int preimages(struct op *op, struct doc_list *l)
+/* Images are as many and as large as documents: they are read a page at a time. */
+struct images_stage {
+    struct stage base;
+    const struct match *filter;
+    struct arena page;
+    struct doc_list docs; /* in the page */
+    size_t at, bytes;
+    uint64_t optime; /* the first image of the next page */
+    int64_t index;
+    bool last_page;
+};
+
+enum { PAGE_BYTES = 1024 * 1024, PAGE_FULL = -1000 /* ends a walk; no error */ };
+
+static int add_image(void *arg, struct bv doc)
 {
-    return image_each(op->database->oplog, op, add_record, l);
+    struct images_stage *s = arg;
+    struct bv id = bv_get(doc, "_id");
+
+    list_add(&s->docs, doc);
+    s->bytes += doc.len;
+    s->optime = bv_ts(bv_get(id, "ts"));
+    s->index = bv_i64(bv_get(id, "applyOpsIndex")) + 1;
+    return s->bytes < PAGE_BYTES ? 0 : PAGE_FULL; /* the page is full */
 }
+
+static int next_page(struct images_stage *s, struct op *op)
+{
+    int rc;
+
+    arena_reset(&s->page);
+    s->docs = (struct doc_list){.arena = &s->page};
+    s->at = s->bytes = 0;
+    rc = image_each(op->database->oplog, op, s->optime, s->index, add_image, s);
+    s->last_page = rc == 0;
+    return rc == PAGE_FULL ? 0 : rc;
+}
+
+static int images_next(struct stage *base, struct exec *x, struct bv *ret, bool *ret_more)
+{
+    struct images_stage *s = (struct images_stage *)base;
+
+    for (;;) {
+        bool ok = true;
+
+        if (s->at == s->docs.n) {
+            *ret = BV_NONE;
+            *ret_more = false;
+            if (s->last_page)
+                return 0;
+            TRY_RETURN(next_page(s, x->op));
+            continue;
+        }
+        *ret = s->docs.docs[s->at++];
+        *ret_more = true;
+        if (s->filter != NULL)
+            TRY_RETURN(match_test(s->filter, &x->ev, *ret, &ok, NULL));
+        if (ok)
+            return 0;
+        arena_reset(&x->scratch);
+    }
+}
+
+static void images_close(struct stage *base)
+{
+    arena_fini(&((struct images_stage *)base)->page);
+}
+
+static const struct stage_ops images_ops = {
+    .name = "QUEUE", .next = images_next, .close = images_close};
+
+static int images_source(struct arena *a, const struct match *filter, struct stage **ret)
+{
+    struct images_stage *s = ARENA_NEW(a, struct images_stage);
+
+    s->base.ops = &images_ops;
+    s->filter = filter;
+    arena_init(&s->page);
+    *ret = &s->base;
+    return 0;
+}
+
+#define IMAGES_NS "config.system.preimages"
 
 static const struct {
     const char *ns;
     bool needs_oplog;
-    int (*list)(struct op *op, struct doc_list *l); /* NULL: the oplog itself */
+    int (*list)(struct op *op, struct doc_list *l); /* NULL: has a stage of its own */
 } views[] = {
-    {"config.system.preimages", true, preimages},
+    {IMAGES_NS, true, NULL},
     {"config.transactions", false, transactions},
     {"local.oplog.rs", true, NULL},
 };
@@ -166,6 +245,8 @@ int source_new(struct op *op, struct arena *a, const struct source_spec *s, stru
     }
     if (view < NVIEWS && views[view].list != NULL)
         return view_source(op, a, view, s, ret);
+    if (view < NVIEWS && strcmp(s->ns, IMAGES_NS) == 0)
+        return images_source(a, s->filter, ret);
     if (view < NVIEWS) {
         *ret_oplog = true;
         return scan_oplog_new(op, a, &scan, ret, ret_sorted);

@@ -230,3 +230,24 @@ def test_images_that_expire_while_the_server_is_down_go_after_start(disk_srv):
         end = time.monotonic() + 30
         while images(client):
             assert time.monotonic() < end, "images stay"
+
+
+# --- config.system.preimages -------------------------------------------------------------------
+
+
+def test_listing_images_needs_no_memory_for_all(srv, off, db):
+    db.create_collection("c", changeStreamPreAndPostImages={"enabled": True})
+    pad = "x" * 500_000
+    db.c.insert_many([{"_id": i, "pad": pad} for i in range(120)])
+    db.c.update_many({}, {"$set": {"pad": ""}})
+    listing = off.config["system.preimages"]
+    mine = {"preImage.pad": pad}
+    found = [i["preImage"]["_id"] for i in listing.find(mine, {"preImage._id": 1}, batch_size=7)]
+    assert found == list(range(120))
+    assert listing.count_documents(mine) == 120
+    assert listing.find_one({**mine, "preImage._id": 77})["preImage"]["_id"] == 77
+    if hasattr(srv, "rss"):
+        before = srv.rss()
+        for _ in range(5):
+            assert listing.count_documents({"preImage._id": 119, **mine}) == 1
+        assert srv.rss() - before < 40_000_000

@@ -212,7 +212,7 @@ static void images_are_shown_in_mongodb_form(void **state)
     e.pre_image = small_doc(&op, 1, 10);
     OK(stx_begin(d.engine, &op, &t));
     OK(oplog_commit(d.oplog, &op, t, &e, 1, NULL, NULL, &first));
-    OK(image_each(d.oplog, &op, collect_doc, &op));
+    OK(image_each(d.oplog, &op, 0, 0, collect_doc, &op));
     assert_non_null(op.resume);
     doc = bv_doc(op.resume);
     op.resume = NULL;
