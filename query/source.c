@@ -170,6 +170,13 @@ static int images_source(struct arena *a, const struct match *filter, struct sta
 
 #define IMAGES_NS "config.system.preimages"
 
+static int repl_config(struct op *op, struct doc_list *l)
+{
+    if (op->database->repl_config != NULL)
+        list_add(l, op->database->repl_config(op));
+    return 0;
+}
+
 static const struct {
     const char *ns;
     bool needs_oplog;
@@ -178,6 +185,7 @@ static const struct {
     {IMAGES_NS, true, NULL},
     {"config.transactions", false, transactions},
     {"local.oplog.rs", true, NULL},
+    {"local.system.replset", true, repl_config},
 };
 
 #define NVIEWS (sizeof(views) / sizeof(views[0]))

@@ -153,4 +153,7 @@ int request_ns(struct request *rq, const char **ret_ns, const char **ret_coll) M
 int check_db_name(struct op *op, const char *db) MUST_CHECK;
 int check_coll_name(struct op *op, const char *db, const char *coll) MUST_CHECK;
 
+/* The configuration of the replica set, as replSetGetConfig and local.system.replset show it. */
+struct bv repl_config_doc(struct op *op);
+
 #endif

@@ -133,8 +133,8 @@ static void count_command(struct request *rq)
     atomic_fetch_add_explicit(&n->requests, 1, memory_order_relaxed);
 }
 
-/* The collection that the command named, if it named one, was used. */
-static void note_use(struct request *rq)
+/* The collection that the command named, if it named one, was used; or it is gone. */
+static void note_use(struct request *rq, int rc)
 {
     struct op *op = &rq->op;
     enum top_kind kind;
@@ -149,7 +149,10 @@ static void note_use(struct request *rq)
     if (coll.type != BV_STRING ||
         snprintf(ns, sizeof(ns), "%s.%s", op->db, bv_str(coll, NULL)) > LIMIT_NS)
         return;
-    top_record(rq->server->top, ns, kind, clock_mono_us() - op->start_us);
+    if (rc == 0 && strcmp(rq->cmd->name, "drop") == 0)
+        top_forget(rq->server->top, ns);
+    else
+        top_record(rq->server->top, ns, kind, clock_mono_us() - op->start_us);
 }
 
 static int help(struct request *rq)
@@ -215,7 +218,7 @@ int dispatch(struct request *rq, bool on_schema_thread)
         return rc;
     }
     if (rc >= 0)
-        note_use(rq);
+        note_use(rq, rc);
     switch (rc) {
     case INT_PARK:
         if (rq->park_start_us == 0)

@@ -65,6 +65,7 @@ int database_open(struct server *s, struct error *err)
     if (o == NULL)
         abort();
     o->db.host = s->host;
+    o->db.repl_config = repl_config_doc;
     o->db.locks = nslock_table_new();
     TRY(engine_open(&engine_options, err, &o->db.engine));
     TRY(catalog_open(o->db.engine, err, &o->db.catalog));

@@ -54,6 +54,20 @@ def test_print_replication_info(srv, client, tmp_path):
     assert "oplog first event time" in text
 
 
+def test_what_people_type(shell, db):
+    use = f"db = db.getSiblingDB('{db.name}'); db.c.insertOne({{_id: 1}})"
+    got = shell("[db.setLogLevel(0).ok, db.getLogComponents().verbosity, db.getProfilingStatus().was, "
+                "db.currentOp().inprog.length > 0, db.c.getIndexes().length, db.c.isCapped(), "
+                "db.c.find({_id: 1}).explain().ok, db.getCollectionInfos().length, "
+                "db.getReplicationInfo().configuredLogSizeMB]", setup=use)
+    assert got == [1, 0, 0, True, 1, False, 1, 1, 1024]
+
+
+def test_no_secondaries_to_print(srv, tmp_path):
+    text = "\n".join(node_tools.mongosh(srv.uri, "rs.printSecondaryReplicationInfo()", tmp_path))
+    assert "Error" not in text and "error" not in text
+
+
 def test_show_commands(srv, db, tmp_path):
     db.apples.insert_one({"_id": 1})
     db.pears.insert_one({"_id": 1})

@@ -228,7 +228,11 @@ def test_set_parameter_errors_change_nothing(client, fields, code):
 
 def test_log_level(client):
     assert client.admin.command("setParameter", 1, logLevel=1)["was"] == 0
-    assert client.admin.command("setParameter", 1, logLevel=0)["was"] == 1
+    answer = client.admin.command("setParameter", 1, logComponentVerbosity={"verbosity": 0})
+    assert answer["was"] == {"verbosity": 1}
+    assert client.admin.command("getParameter", 1, logLevel=1)["logLevel"] == 0
+    assert code_of(client, "setParameter", logComponentVerbosity={"query": {"verbosity": 1}}) == 238
+    assert code_of(client, "setParameter", logComponentVerbosity=1) == 14
 
 
 # --- logs --------------------------------------------------------------------------------------
@@ -343,6 +347,8 @@ def test_top(client, db):
     assert mine["queries"]["count"] == 2
     assert mine["total"]["count"] == 3
     assert mine["insert"]["time"] > 0
+    db.c.drop()
+    assert f"{db.name}.c" not in client.admin.command("top")["totals"]
 
 
 def test_profile(client, db):

@@ -98,8 +98,22 @@ def test_get_config(client, srv):
     ]
     assert type(config["protocolVersion"]) is Int64
     assert type(config["settings"]["replicaSetId"]) is ObjectId
+    assert client.local["system.replset"].find_one() == config
     answer = client.admin.command("replSetGetConfig", commitmentStatus=True)
     assert answer["commitmentStatus"] is True
+
+
+def test_stored_config_is_not_for_writing(client):
+    for write in (
+        lambda c: c.insert_one({"_id": "x"}),
+        lambda c: c.update_one({}, {"$set": {"version": 5}}),
+        lambda c: c.delete_many({}),
+        lambda c: c.drop(),
+        lambda c: c.create_index("x"),
+    ):
+        with pytest.raises(OperationFailure):
+            write(client.local["system.replset"])
+    assert client.local["system.replset"].count_documents({}) == 1
 
 
 def test_what_a_set_of_one_refuses(client):

@@ -80,6 +80,29 @@ static int set_log_level(struct request *rq, const char *name, struct bv v)
     return 0;
 }
 
+static void get_verbosity(struct request *rq, struct bw *w, const char *name)
+{
+    bw_doc_begin(w, name);
+    get_log_level(rq, w, "verbosity");
+    bw_end(w);
+}
+
+/* One level for all: components have none of their own. */
+static int set_verbosity(struct request *rq, const char *name, struct bv v)
+{
+    struct biter it = biter(v);
+    struct belem e;
+
+    if (v.type != BV_DOC)
+        return op_fail(&rq->op, ERR_TYPE_MISMATCH, "parameter %s must be an object, not %s", name,
+                       bv_type_name(v.type));
+    while (biter_next(&it, &e))
+        if (strcmp(e.key, "verbosity") != 0)
+            return op_fail(&rq->op, ERR_NOT_IMPLEMENTED,
+                           "the log level of a single component cannot be set: %s", e.key);
+    return bv_empty(v) ? 0 : set_log_level(rq, name, bv_get(v, "verbosity"));
+}
+
 /* --- limits of the oplog -------------------------------------------------------------------- */
 
 static void get_oplog_entries(struct request *rq, struct bw *w, const char *name)

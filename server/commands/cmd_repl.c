@@ -167,15 +167,22 @@ static void write_config(struct bw *w, const struct server *s, int64_t term)
     bw_end(w);
 }
 
+struct bv repl_config_doc(struct op *op)
+{
+    struct bw w;
+
+    bw_init(&w, &op->arena);
+    write_config(&w, op->server, oplog_term(op->database->oplog));
+    return bw_done(&w);
+}
+
 int cmd_replSetGetConfig(struct request *rq)
 {
     struct get_config_args args = {0};
 
     TRY_RETURN(fields_parse(&rq->op, "replSetGetConfig", get_config_fields, rq->op.cmd,
                             FIELDS_COMMAND, &args));
-    bw_doc_begin(&rq->reply, "config");
-    write_config(&rq->reply, rq->server, oplog_term(rq->op.database->oplog));
-    bw_end(&rq->reply);
+    bw_bv(&rq->reply, "config", repl_config_doc(&rq->op));
     if (args.commitment_status)
         bw_bool(&rq->reply, "commitmentStatus", true);
     return 0;
