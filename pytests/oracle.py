@@ -298,21 +298,66 @@ class Replica:
             assert not [ns for ns in self.collections if ns.startswith(db + ".")]
 
 
+# --- filters ----------------------------------------------------------------------------------------
+
+
+def _number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# name: ($match, the same in Python); some are tested on oplog entries, some on events.
+FILTERS = {
+    "kind": (
+        {"operationType": {"$in": ["insert", "delete", "rename", "invalidate"]}},
+        lambda e: e["operationType"] in ("insert", "delete", "rename", "invalidate"),
+    ),
+    "not kind": (
+        {"operationType": {"$nin": ["update", "create"]}},
+        lambda e: e["operationType"] not in ("update", "create"),
+    ),
+    "name": ({"ns.coll": "x"}, lambda e: e.get("ns", {}).get("coll") == "x"),
+    "no name": ({"ns.coll": {"$ne": "x"}}, lambda e: e.get("ns", {}).get("coll") != "x"),
+    "key": (
+        {"documentKey._id": {"$lt": 12}},
+        lambda e: _number(_id := e.get("documentKey", {}).get("_id")) and _id < 12
+        or isinstance(_id, Decimal128) and _id.to_decimal() < 12,
+    ),
+    "document": (
+        {"fullDocument.n": {"$gt": 50}},
+        lambda e: _number(n := (e.get("fullDocument") or {}).get("n")) and n > 50,
+    ),
+    "no document": ({"fullDocument": None}, lambda e: e.get("fullDocument") is None),
+    "change": (
+        {"updateDescription.updatedFields.n": {"$exists": True}},
+        lambda e: "n" in e.get("updateDescription", {}).get("updatedFields", {}),
+    ),
+    "either": (
+        {"$or": [{"to.coll": "y"}, {"operationType": "replace", "ns.db": "oracle_a"}]},
+        lambda e: e.get("to", {}).get("coll") == "y"
+        or e["operationType"] == "replace" and e["ns"]["db"] == "oracle_a",
+    ),
+    "expression": (
+        {"$expr": {"$eq": [{"$type": "$documentKey._id"}, "string"]}},
+        lambda e: isinstance(e.get("documentKey", {}).get("_id"), str),
+    ),
+}
+
+
 # --- what streams must show -------------------------------------------------------------------------
 
 
 class Options:
     """What a stream watches and how: scope (), (db,) or (db, coll), and its options."""
 
-    def __init__(self, scope, expanded=False, full="default", before="off", kinds=None):
+    def __init__(self, scope, expanded=False, full="default", before="off", filter=None):
         self.scope = scope
         self.expanded = expanded
         self.full = full
         self.before = before
-        self.kinds = kinds
+        self.filter = filter
 
     def __repr__(self):
-        return f"Options{(self.scope, self.expanded, self.full, self.before, self.kinds)}"
+        return f"Options{(self.scope, self.expanded, self.full, self.before, self.filter)}"
 
     def stage(self, **start):
         stage = dict(start)
@@ -327,7 +372,7 @@ class Options:
         return stage
 
     def pipeline(self, **start):
-        match = [{"$match": {"operationType": {"$in": self.kinds}}}] if self.kinds else []
+        match = [{"$match": FILTERS[self.filter][0]}] if self.filter else []
         return [{"$changeStream": self.stage(**start)}, *match]
 
     def _in_scope(self, event):
@@ -369,7 +414,7 @@ class Options:
             if self._ends(event):
                 found.append(invalidate_of(event))
             for e in found:
-                accepted = self.kinds is None or e["operationType"] in self.kinds
+                accepted = self.filter is None or FILTERS[self.filter][1](self.shape(e))
                 if accepted or e["operationType"] == "invalidate":
                     shown.append(Shown(self, e, event, accepted))
         return Expected(self, shown)

@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.codec_options import CodecOptions
 from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure
 
-from oracle import Options, decode
+from oracle import FILTERS, Options, decode
 
 DATABASES = ("oracle_a", "oracle_b")
 COLLECTIONS = ("x", "y", "z")
@@ -84,6 +84,8 @@ def document(rng):
         doc[rng.choice(FIELDS)] = value(rng)
     if rng.random() < 0.3:
         doc["pad"] = "p" * rng.randrange(600)
+    if rng.random() < 0.005:
+        doc["pad"] = "p" * 700000  # so that batches end by their bytes
     if rng.random() < 0.1:
         doc["dot.ted"] = rng.randrange(10)
     return doc
@@ -142,15 +144,16 @@ def pipeline_update(rng):
 
 class Writer(threading.Thread):
     """Random operations until told to stop, or until the server is gone; a `patient` one waits for
-    it to come back, and has the driver retry what can be retried.
+    it to come back, and has the driver retry what can be retried. One with a master lets it keep
+    up: after every few operations it waits for its next batch.
 
     `told[marker]` is how many changes the server acknowledged of the operation that carried the
     marker; `unsure` are markers whose operation did not end; `faults` what must not happen.
     """
 
-    def __init__(self, uri, rng, name, stop, ddl, patient=False):
+    def __init__(self, uri, rng, name, stop, ddl, patient=False, master=None):
         super().__init__()
-        self.patient = patient
+        self.patient, self.master = patient, master
         self.uri, self.rng, self.label, self.stop, self.ddl = uri, rng, name, stop, ddl
         self.count = self.marks = 0
         self.told, self.unsure, self.faults = Counter(), set(), []
@@ -168,6 +171,8 @@ class Writer(threading.Thread):
             while not self.stop.is_set():
                 chosen = self.rng.choice(changes if self.rng.random() < self.ddl else operations)
                 self.count += 1
+                if self.master and self.count % 8 == 0:
+                    self.master.wait_batch()
                 self.marker = f"{self.label}-{self.count}"
                 db = client[self.rng.choice(DATABASES)]
                 self.unsure.add(self.marker)
@@ -384,11 +389,11 @@ class Stream:
 def random_options(rng):
     scope = rng.choice(((), (rng.choice(DATABASES),), (rng.choice(DATABASES), rng.choice(COLLECTIONS)),
                         (rng.choice(DATABASES), rng.choice(COLLECTIONS))))
-    kinds = None
-    if rng.random() < 0.2:
-        kinds = rng.sample(("insert", "update", "replace", "delete", "drop", "rename", "invalidate", "create"), 3)
-    return Options(scope, rng.random() < 0.5, rng.choice(("default", "updateLookup", "whenAvailable")),
-                   rng.choice(("off", "whenAvailable")), kinds)
+    full = rng.choice(("default", "updateLookup", "whenAvailable"))
+    chosen = rng.choice(sorted(FILTERS)) if rng.random() < 0.4 else None
+    if chosen and "document" in chosen and full == "updateLookup":
+        full = "default"  # what a lookup gives cannot be told beforehand
+    return Options(scope, rng.random() < 0.5, full, rng.choice(("off", "whenAvailable")), chosen)
 
 
 class Watcher(threading.Thread):
@@ -466,6 +471,11 @@ class Master(threading.Thread):
         self.uri, self.start_at, self.until = uri, start, None
         self.events, self.tokens, self.faults = [], [], []
         self.dead = False
+        self.batch = threading.Condition()
+
+    def wait_batch(self):
+        with self.batch:
+            self.batch.wait(1.0)
 
     def run(self):
         try:
@@ -474,6 +484,8 @@ class Master(threading.Thread):
                 self.events, self.tokens = stream.part.events, stream.part.tokens
                 while self.until is None or stream.token <= self.until:
                     stream.more(100)
+                    with self.batch:
+                        self.batch.notify_all()
         except ConnectionFailure:
             self.dead = True
         except OperationFailure as e:

@@ -59,8 +59,8 @@ class Traffic:
         self.start = None
         self.shapes = [random_options(self.rng) for _ in range(SHAPES)]
 
-    def run(self, srv, seconds, crash=False):
-        """Traffic for a while, then quiet; or SIGKILL in the midst of it."""
+    def run(self, srv, seconds, end=None):
+        """Traffic for a while, then quiet; or the server's `kill` or `stop` in the midst of it."""
         stop = threading.Event()
         life = len(self.writers)
         with pymongo.MongoClient(srv.uri) as client:
@@ -68,15 +68,17 @@ class Traffic:
                 self.begin = client.admin.command("ping")["operationTime"]
                 self.start = {"startAtOperationTime": self.begin}
         master = Master(srv.uri, self.start)
-        writers = [Writer(srv.uri, self._rng(), f"w{life + i}", stop, DDL) for i in range(WRITERS)]
+        paced_by = master if self.lossy else None
+        writers = [Writer(srv.uri, self._rng(), f"w{life + i}", stop, DDL, master=paced_by)
+                   for i in range(WRITERS)]
         watchers = [Watcher(srv.uri, self._rng(), stop, self.shapes, self.lossy) for _ in range(WATCHERS)]
         self.writers += writers
         self.watchers += watchers
         for thread in (master, *writers, *watchers):
             thread.start()
         stop.wait(seconds)
-        if crash:
-            srv.kill()
+        if end:
+            getattr(srv, end)()
             stop.set()
         else:
             stop.set()
@@ -88,7 +90,7 @@ class Traffic:
         for thread in (master, *writers, *watchers):
             thread.join()
             assert not thread.faults, thread.faults
-            assert crash or not thread.dead, "the server hung up"
+            assert end or not thread.dead, "the server hung up"
         self.events += master.events
         self.tokens += master.tokens
         if master.tokens:
@@ -321,14 +323,14 @@ def test_random_traffic(request, seed, seconds):
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-def test_random_traffic_and_sigkill(tmp_path, request, seed, seconds):
+def test_random_traffic_over_restarts(tmp_path, request, seed, seconds):
     if request.config.getoption("--uri"):
         pytest.skip("starts its own server")
     traffic = Traffic(seed)
     with Server(path=tmp_path / "data") as srv:
-        for crash in (True, True, False):
-            traffic.run(srv, seconds * 0.06, crash)
-            if crash:
+        for end in ("kill", "stop", "kill", None):
+            traffic.run(srv, seconds * 0.05, end)
+            if end:
                 srv.start()
         check_everything(srv, traffic, seconds * 0.4, crashed=True)
 
@@ -356,6 +358,6 @@ def test_random_traffic_over_a_short_oplog(request, seed, seconds):
     with Server(memory=True, oplog_max_entries=1000) as srv:
         traffic.run(srv, seconds * 0.15)
         check_everything(srv, traffic, seconds * 0.2)
-    lost = sum(w.lost for w in traffic.watchers)
-    print(f"{lost} streams lost their place")
-    assert lost > 0, "the oplog was not short enough to show anything"
+        with pymongo.MongoClient(srv.uri) as client:
+            assert oldest_entry(client) > traffic.begin, "the oplog was not short enough"
+    print(f"{sum(w.lost for w in traffic.watchers)} streams lost their place")
