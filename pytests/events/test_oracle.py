@@ -8,7 +8,8 @@ and those of batches, must resume to the exact rest. See ../oracle.py for the mo
 
     pytest pytests/events/test_oracle.py --oracle-seconds 600 --oracle-seed 7
 
-The seed is printed when a test fails. It repeats the operations, not the interleaving.
+The seed is printed when a test fails. It repeats the operations, not the interleaving. With ten
+minutes nearly every token is tried.
 """
 
 import random
@@ -31,7 +32,9 @@ DDL = 0.06
 WINDOW = 5  # events compared behind a token ...
 ONE_IN = 25  # ... and for one token in so many, the whole rest
 SHAPES = 16
+LONGEST_TRAFFIC_S = 8
 AT_LEAST = 200  # tokens that are tried
+
 
 @pytest.fixture
 def seed(request):
@@ -44,6 +47,11 @@ def seed(request):
 @pytest.fixture
 def seconds(request):
     return request.config.getoption("--oracle-seconds")
+
+
+def traffic_seconds(seconds, share):
+    """More time goes to more tokens, so that in the end all are tried."""
+    return min(seconds * share, LONGEST_TRAFFIC_S)
 
 
 # --- traffic ----------------------------------------------------------------------------------------
@@ -316,7 +324,7 @@ def test_random_traffic(request, seed, seconds):
         pytest.skip("starts its own server")
     traffic = Traffic(seed)
     with Server(memory=True) as srv:
-        traffic.run(srv, seconds * 0.15)
+        traffic.run(srv, traffic_seconds(seconds, 0.15))
         log = check_everything(srv, traffic, seconds * 0.4)
     assert len(log) > 200, "too little traffic to show anything"
 
@@ -329,7 +337,7 @@ def test_random_traffic_over_restarts(tmp_path, request, seed, seconds):
     traffic = Traffic(seed)
     with Server(path=tmp_path / "data") as srv:
         for end in ("kill", "stop", "kill", None):
-            traffic.run(srv, seconds * 0.05, end)
+            traffic.run(srv, traffic_seconds(seconds, 0.05), end)
             if end:
                 srv.start()
         check_everything(srv, traffic, seconds * 0.4, crashed=True)
@@ -356,7 +364,7 @@ def test_random_traffic_over_a_short_oplog(request, seed, seconds):
         pytest.skip("starts its own server")
     traffic = Traffic(seed, lossy=True)
     with Server(memory=True, oplog_max_entries=1000) as srv:
-        traffic.run(srv, seconds * 0.15)
+        traffic.run(srv, traffic_seconds(seconds, 0.15))
         check_everything(srv, traffic, seconds * 0.2)
         with pymongo.MongoClient(srv.uri) as client:
             assert oldest_entry(client) > traffic.begin, "the oplog was not short enough"
