@@ -71,6 +71,11 @@ static int parse_stage(struct op *op, struct arena *a, struct bv doc, struct pip
     /* Behind $changeStream most stages are refused in any case, by check_place(). */
     if (row->parse == NULL && ctx->change_stream && (row->flags & STAGE_IN_STREAM) == 0)
         return 0;
+    if ((row->flags & STAGE_ATLAS) != 0)
+        return op_fail(op, ERR_SEARCH_NOT_ENABLED,
+                       "Using the %s aggregation stage requires additional configuration: it is "
+                       "only for Atlas",
+                       e.key);
     if (row->parse == NULL)
         return op_fail(op, ERR_NOT_IMPLEMENTED, "The pipeline stage %s is not supported yet",
                        e.key);

@@ -15,6 +15,7 @@ enum stage_flag {
     STAGE_FIRST = 1 << 2,      /* a source: only valid as the first stage, handled by the caller */
     STAGE_UNBUILT = 1 << 3,    /* known to MongoDB, not built here */
     STAGE_STREAM_END = 1 << 4, /* only last behind $changeStream, handled by the caller */
+    STAGE_ATLAS = 1 << 5,      /* of Atlas search, which MongoDB refuses elsewhere */
 };
 
 struct stage_parser {
