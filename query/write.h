@@ -75,6 +75,8 @@ struct update_outcome {
     struct bv upserted; /* {_id: x} in the op's arena, or BV_NONE */
     bool retried;
 };
+/* Whether the statement can be parsed; nothing is read or written. */
+int write_update_check(struct writer *w, const struct update_stmt *s) MUST_CHECK;
 int write_update(struct writer *w, const struct update_stmt *s, struct eval *let,
                  struct update_outcome *ret) MUST_CHECK;
 

@@ -239,6 +239,19 @@ static bool answered_before(struct writer *w, int32_t stmt_id, struct update_out
     return true;
 }
 
+int write_update_check(struct writer *w, const struct update_stmt *s)
+{
+    struct arena arena;
+    struct job j = {.w = w, .s = s, .arena = &arena};
+    int rc;
+
+    arena_init(&arena);
+    rc = job_parse(&j);
+    w->op->err.info = NULL;
+    arena_fini(&arena);
+    return rc;
+}
+
 int write_update(struct writer *w, const struct update_stmt *s, struct eval *let,
                  struct update_outcome *ret)
 {

@@ -150,3 +150,34 @@ def test_a_long_first_batch_does_not_hold_up_ddl(server, db, insert_first):
         thread.join()
     assert done == ["create", ("insert", 90000)]
     assert db.c.count_documents({}) == 90000 + insert_first
+
+
+def test_a_long_first_batch_of_upserts_does_not_hold_up_ddl(server, db):
+    updates = [{"q": {"_id": i}, "u": {"$set": {"x": i}}, "upsert": True} for i in range(20000)]
+    updates.insert(0, {"q": {"_id": -1}, "u": {"$set": {"x": 1}}})  # matches nothing
+    done = []
+
+    def load():
+        reply = writer.command({"update": "c", "updates": updates}, db=db.name)
+        done.append((reply["n"], reply["nModified"], len(reply["upserted"])))
+
+    with RawClient(server.port, timeout=60) as writer, RawClient(server.port, timeout=60) as other:
+        thread = threading.Thread(target=load)
+        thread.start()
+        until(lambda: db.c.estimated_document_count() > 1)
+        for i in range(5):
+            assert other.command({"create": f"other{i}"}, db=db.name)["ok"] == 1.0
+        done.append("create")
+        thread.join()
+    assert done == ["create", (20000, 0, 20000)]
+
+
+def test_upserts_behind_a_faulty_statement_make_no_collection(db):
+    bad = {"q": {}, "u": {"$nonsense": {"x": 1}}}
+    upsert = {"q": {"_id": 1}, "u": {"$set": {"x": 1}}, "upsert": True}
+    reply = db.command("update", "c", updates=[bad, upsert], check=False)
+    assert [e["code"] for e in reply["writeErrors"]] == [9]
+    assert db.list_collection_names() == []
+    reply = db.command("update", "c", updates=[bad, upsert], ordered=False, check=False)
+    assert [e["index"] for e in reply["writeErrors"]] == [0]
+    assert reply["n"] == 1 and db.c.find_one() == {"_id": 1, "x": 1}

@@ -337,6 +337,19 @@ static int update_all(struct batch *b, struct update_stmt *stmts, struct let_var
     return 0;
 }
 
+/* A batch comes to an upsert, which makes the collection, unless a faulty statement stands before
+ * it: what matches nothing does nothing. */
+static bool comes_to_upsert(struct batch *b, const struct update_stmt *stmts)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (write_update_check(&b->writer, &stmts[i]) != 0)
+            return false;
+        if (stmts[i].upsert)
+            return true;
+    }
+    return false;
+}
+
 int cmd_update(struct request *rq)
 {
     struct batch_args args = {.ordered = true};
@@ -357,6 +370,10 @@ int cmd_update(struct request *rq)
     TRY_RETURN(parse_updates(rq, docs, n, &let, &stmts, &upserts));
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, n, upserts));
+    if (rq->op.on_schema_thread && n > 1 && comes_to_upsert(&b, stmts)) {
+        TRY(writer_create(&b.writer));
+        TRY(run_again_on_worker(&b));
+    }
     bw_init_array(&t.upserted, &rq->op.arena);
     TRY(update_all(&b, stmts, &let, args.ordered, &t));
     bw_i32(&rq->reply, "n", (int32_t)t.n);
