@@ -181,3 +181,51 @@ def test_upserts_behind_a_faulty_statement_make_no_collection(db):
     reply = db.command("update", "c", updates=[bad, upsert], ordered=False, check=False)
     assert [e["index"] for e in reply["writeErrors"]] == [0]
     assert reply["n"] == 1 and db.c.find_one() == {"_id": 1, "x": 1}
+
+
+def index_entries(client, db):
+    rows = client.local["oplog.rs"].find({"ns": f"{db.name}.$cmd", "o.indexBuildUUID": {"$exists": True}})
+    return [next(iter(row["o"])) for row in rows]
+
+
+def test_killed_index_build_leaves_nothing(server, client, db):
+    db.c.insert_many([{"_id": i, "x": f"{i:020}"} for i in range(90000)])
+    build = {"createIndexes": "c", "indexes": [{"key": {"x": 1}, "name": "x_1"}], "$db": db.name}
+    with RawClient(server.port, timeout=60) as builder:
+        mine = "%s:%d" % builder.sock.getsockname()
+        builder.send(op_msg(build))
+        until(lambda: index_entries(client, db))
+        for row in client.admin.command("currentOp")["inprog"]:
+            if row["client"] == mine:
+                client.admin.command("killOp", op=row["opid"])
+        reply = builder.receive().doc
+    killed = reply.get("code") == 11601
+    assert killed or reply["numIndexesAfter"] == 2
+    assert index_entries(client, db) == ["startIndexBuild", "abortIndexBuild" if killed else "commitIndexBuild"]
+    assert len(db.c.index_information()) == (1 if killed else 2)
+    assert db.command("validate", "c")["valid"] is True
+    assert db.c.create_index("x") == "x_1"
+
+
+def test_index_build_of_a_client_that_goes(server, client, db):
+    db.c.insert_many([{"_id": i, "x": i} for i in range(40000)])
+    build = {"createIndexes": "c", "indexes": [{"key": {"x": 1}, "name": "x_1"}], "$db": db.name}
+    with RawClient(server.port) as builder:
+        builder.send(op_msg(build))
+    until(lambda: "x_1" in db.c.index_information())
+    assert index_entries(client, db) == ["startIndexBuild", "commitIndexBuild"]
+
+
+def test_collection_that_goes_under_a_get_more(db):
+    db.c.insert_many([{"_id": i, "x": -i} for i in range(300)])
+    for pipeline in ([], [{"$match": {"x": {"$lt": 5}}}]):
+        found = db.command("aggregate", "c", pipeline=pipeline, cursor={"batchSize": 10})["cursor"]
+        db.c.drop()
+        more = error_of(lambda: db.command("getMore", found["id"], collection="c"))
+        assert more.code == 175
+        assert error_of(lambda: db.command("getMore", found["id"], collection="c")).code == 43
+        db.c.insert_many([{"_id": i, "x": -i} for i in range(300)])
+    found = db.command("aggregate", "c", pipeline=[{"$sort": {"x": 1}}], cursor={"batchSize": 10})["cursor"]
+    db.c.drop()
+    rest = db.command("getMore", found["id"], collection="c")["cursor"]
+    assert [d["_id"] for d in rest["nextBatch"]] == list(range(289, -1, -1))  # all was read before
