@@ -41,13 +41,15 @@ def version(text):
     return tuple(int(part) for part in text.split("."))
 
 
-def unmet(requirements, server_version):
+def unmet(requirements, server_version, parameters):
     """Why none of the requirements holds, or None."""
     if not requirements:
         return None
     for r in requirements:
         if not (version(r.get("minServerVersion", "0")) <= server_version
                 <= version(r.get("maxServerVersion", "999"))):
+            continue
+        if any(parameters.get(k) != v for k, v in r.get("serverParameters", {}).items()):
             continue
         if "replicaset" in r.get("topologies", ["replicaset"]) and not r.get("auth") \
                 and r.get("serverless") != "require":
@@ -416,7 +418,17 @@ class Run:
         return bucket.open_download_stream(a["id"]).read()
 
     def do_download_by_name(self, bucket, a):
-        return bucket.open_download_stream_by_name(a["filename"]).read()
+        return bucket.open_download_stream_by_name(a["filename"], a.get("revision", -1)).read()
+
+    def do_delete(self, bucket, a):
+        bucket.delete(a["id"])
+
+    def do_upload(self, bucket, a):
+        if "disableMD5" in a:
+            raise Unsupported("disableMD5")
+        return bucket.upload_from_stream(
+            a["filename"], bytes.fromhex(a["source"]["$$hexBytes"]),
+            chunk_size_bytes=a.get("chunkSizeBytes"), metadata=a.get("metadata"))
 
     def do_create_collection(self, db, a):
         db.create_collection(a.pop("collection"), **a)
@@ -442,8 +454,10 @@ class Run:
     def do_create_index(self, coll, a):
         return coll.create_index(**options(coll.create_index, a))
 
-    def do_rename(self, coll, a):
-        return coll.rename(a.pop("to"), **a)
+    def do_rename(self, target, a):
+        if isinstance(target, gridfs.GridFSBucket):
+            return target.rename(a["id"], a["newFilename"])
+        return target.rename(a.pop("to"), **a)
 
     def do_create_change_stream(self, target, a):
         stream = target.watch(**options(target.watch, a))
@@ -521,11 +535,11 @@ def cases(paths):
             yield pytest.param(name, data, test, id=name)
 
 
-def run_case(srv, data, test, server_version):
+def run_case(srv, data, test, server_version, parameters):
     """Raises Unsupported for what the server or the runner does not do yet."""
     reason = test.get("skipReason") \
-        or unmet(data.get("runOnRequirements"), server_version) \
-        or unmet(test.get("runOnRequirements"), server_version)
+        or unmet(data.get("runOnRequirements"), server_version, parameters) \
+        or unmet(test.get("runOnRequirements"), server_version, parameters)
     if reason:
         pytest.skip(reason)
     with Run(srv, data, test) as run:

@@ -363,6 +363,28 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
 
 /* --- rules across fields ---------------------------------------------------------------------- */
 
+/* Stages that apiStrict refuses: those that show the server's own state. */
+static int check_api_stages(struct request *rq)
+{
+    static const char *const outside[] = {"$currentOp",         "$indexStats",
+                                          "$listLocalSessions", "$listSearchIndexes",
+                                          "$listSessions",      "$planCacheStats"};
+    struct biter it = biter(bv_get(rq->op.cmd, "pipeline"));
+    struct belem e, stage;
+
+    while (biter_next(&it, &e)) {
+        if (bv_is_missing(bv_first(e.v, &stage)))
+            continue;
+        for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+            if (strcmp(stage.key, outside[i]) == 0)
+                return op_fail(&rq->op, ERR_API_STRICT,
+                               "stage %s is not allowed with 'apiStrict: true' in API Version 1",
+                               stage.key);
+        }
+    }
+    return 0;
+}
+
 static int check_api(struct request *rq, const struct envelope *env)
 {
     struct op *op = &rq->op;
@@ -382,6 +404,8 @@ static int check_api(struct request *rq, const struct envelope *env)
                        "Information on supported commands and migrations in API Version 1 can be "
                        "found at https://dochub.mongodb.org/core/manual-versioned-api",
                        rq->cmd->name);
+    if (env->api_strict && strcmp(rq->cmd->name, "aggregate") == 0)
+        return check_api_stages(rq);
     return 0;
 }
 

@@ -364,6 +364,9 @@ def test_envelope_is_accepted(raw):
     )
     assert answer["ok"] == 1.0
     assert raw.command({"distinct": "c", "key": "x", "apiVersion": "1", "apiStrict": True})["code"] == 323
+    aggregate = {"aggregate": 1, "cursor": {}, "pipeline": [{"$listLocalSessions": {}}]}
+    assert raw.command({**aggregate, "apiVersion": "1"})["ok"] == 1
+    assert raw.command({**aggregate, "apiVersion": "1", "apiStrict": True})["code"] == 323
     assert raw.command({"count": "c", "help": True}, "test")["help"]
 
 

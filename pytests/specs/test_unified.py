@@ -15,9 +15,9 @@ import unified
 from conftest import SPECS
 
 SERVER_OPTIONS = dict(test_commands=True)
-AREAS = ("causal-consistency", "change-streams", "collection-management", "crud",
+AREAS = ("causal-consistency", "change-streams", "collection-management", "crud", "gridfs",
          "index-management", "read-write-concern", "retryable-reads", "retryable-writes",
-         "run-command", "sessions")
+         "run-command", "sessions", "versioned-api")
 
 FILES = [f for area in AREAS for f in sorted((SPECS / area).rglob("*.json"))]
 CASES = list(unified.cases(FILES))
@@ -46,14 +46,19 @@ def server_version(client):
     return tuple(client.server_info()["versionArray"][:3])
 
 
+@pytest.fixture(scope="module")
+def parameters(client):
+    return client.admin.command({"getParameter": "*"})
+
+
 @pytest.mark.parametrize("name, data, test", CASES)
-def test_specification(srv, server_version, name, data, test):
+def test_specification(srv, server_version, parameters, name, data, test):
     reason = next((r for p, r in SKIPS.items() if matches(name, p)), None)
     if reason is None:
-        unified.run_case(srv, data, test, server_version)
+        unified.run_case(srv, data, test, server_version, parameters)
         return
     try:
-        unified.run_case(srv, data, test, server_version)
+        unified.run_case(srv, data, test, server_version, parameters)
     except Exception:
         pytest.skip(reason)
     pytest.fail("this passes now: take it out of skips.txt")
