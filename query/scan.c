@@ -304,9 +304,13 @@ static int with_record_id(struct scan *s, struct exec *x, struct bv doc, struct 
 static int scan_next(struct stage *base, struct exec *x, struct bv *ret, bool *ret_more)
 {
     struct scan *s = (struct scan *)base;
+    struct stx *t;
 
-    if (s->k != NULL && s->place != PLACE_END)
+    if (s->k != NULL && s->place != PLACE_END) {
+        /* The snapshot first: what is written without a dropped index must not be in it. */
+        TRY_RETURN(exec_stx(x, &t));
         TRY_RETURN(check_catalog(s, x->op));
+    }
     for (;;) {
         struct bv doc;
         bool hit;

@@ -243,6 +243,10 @@ int cmd_validate(struct request *rq)
         return op_fail(op, ERR_NAMESPACE_NOT_FOUND, "Collection '%s' does not exist to validate.",
                        ns);
     rc = coll_validate(op->database->engine, op, k, &result);
+    /* Later writes keep only the indexes of the version that replaced this one. */
+    if (rc == 0 && result.nerrors > 0 && !coll_is_current(k))
+        rc = op_fail(op, ERR_OBJECT_IS_BUSY,
+                     "Collection '%s' was altered while it was validated: run validate again", ns);
     if (rc == 0)
         write_validation(&rq->reply, k, &result);
     coll_unref(k);
