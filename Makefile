@@ -166,7 +166,7 @@ lint: deps
 	python3 tests/lint/check_layers.py
 	python3 tests/lint/check_tables.py
 	python3 scripts/gen_compatibility.py --check
-	clang-format --dry-run --Werror $(C_FILES)
+	@clang-format --dry-run --Werror $(C_FILES)
 	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr -j$(JOBS) \
 		--suppressions-list=tests/lint/cppcheck.supp --enable=warning,performance,portability \
 		-I. $(sort $(dir $(LIB_SRC)))
