@@ -83,6 +83,29 @@ static void array_save(struct qcursor *c, struct exec *x)
 
 static const struct qcursor_ops array_ops = {.next = array_next, .save = array_save};
 
+int qcursor_each(struct op *op, struct qcursor *c, int (*fn)(void *arg, struct bv row), void *arg)
+{
+    struct exec x;
+    bool more = true;
+    int rc = 0;
+
+    exec_init(&x, op);
+    while (rc == 0 && more) {
+        struct bv row;
+
+        rc = c->ops->next(c, &x, &row, &more);
+        if (rc != 0 || bv_is_missing(row))
+            break;
+        rc = fn(arg, row);
+        arena_reset(&x.scratch);
+    }
+    c->ops->save(c, &x);
+    stx_rollback(x.stx);
+    x.stx = NULL;
+    exec_fini(&x);
+    return rc;
+}
+
 struct qcursor *qcursor_from_array(const char *ns, const struct bv *docs, size_t n)
 {
     struct array_cursor *ac = qcursor_new(sizeof(*ac), &array_ops);

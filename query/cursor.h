@@ -74,6 +74,11 @@ struct qcursor {
 void *qcursor_new(size_t size, const struct qcursor_ops *ops);
 void qcursor_free(struct qcursor *c); /* NULL: nothing */
 
+/* Calls fn with every row up to the end, or to what is there now; stops at its first error. The
+ * cursor stays the caller's. */
+int qcursor_each(struct op *op, struct qcursor *c, int (*fn)(void *arg, struct bv row),
+                 void *arg) MUST_CHECK;
+
 /* A cursor over documents that are already there (listCollections, listIndexes, $currentOp...):
  * the documents are copied. */
 struct qcursor *qcursor_from_array(const char *ns, const struct bv *docs, size_t n);

@@ -43,6 +43,8 @@ const struct retry_stmt *retry_state_find(const struct retry_state *r, int32_t s
 
 /* --- opening and closing --------------------------------------------------------------------- */
 
+#define UPSERT_RETRIES 10
+
 static bool starts_with(const char *s, const char *prefix)
 {
     return strncmp(s, prefix, strlen(prefix)) == 0;
@@ -339,7 +341,7 @@ static bool pins(const struct match *m, const char *path)
     return false;
 }
 
-bool writer_upsert_may_retry(struct op *op, const struct match *filter)
+static bool upsert_may_retry(struct op *op, const struct match *filter)
 {
     struct bv pattern;
     struct biter it;
@@ -354,4 +356,23 @@ bool writer_upsert_may_retry(struct op *op, const struct match *filter)
             return false;
     }
     return !bv_empty(pattern);
+}
+
+bool writer_try_again(struct writer *w, struct exec *x, const struct match *filter, bool upsert,
+                      struct write_tries *tries, int rc, int *ret_rc)
+{
+    writer_rollback(x);
+    if (rc == ERR_WRITE_CONFLICT) {
+        rc = writer_backoff(w, tries->conflicts++);
+    } else if (rc == ERR_DUPLICATE_KEY && upsert && tries->upserts < UPSERT_RETRIES &&
+               upsert_may_retry(w->op, filter)) {
+        tries->upserts++;
+        rc = 0;
+    } else {
+        *ret_rc = rc;
+        return false;
+    }
+    arena_reset(&x->scratch);
+    *ret_rc = rc;
+    return rc == 0;
 }

@@ -47,8 +47,18 @@ int writer_upsert(struct writer *w, struct exec *x, const struct update *u,
                   const struct match *filter, int32_t stmt_id, struct oplog_op *ret_entry,
                   struct bv *ret_doc) MUST_CHECK;
 
-/* True when a duplicate key met by an upsert may be another upsert of the same document, which a
- * second look would find: the filter pins every field of the violated key by equality. */
-bool writer_upsert_may_retry(struct op *op, const struct match *filter);
+/* How often one statement has been tried. */
+struct write_tries {
+    unsigned conflicts, upserts;
+};
+
+/*
+ * After a try of one statement that gave rc: ends its transaction and empties the scratch. True:
+ * try again (a write conflict, after a pause; or an upsert that met a duplicate key which may be
+ * another upsert of the same document, and which a second look would find: the filter pins every
+ * field of the violated key by equality). False: *ret_rc is what the statement gives.
+ */
+bool writer_try_again(struct writer *w, struct exec *x, const struct match *filter, bool upsert,
+                      struct write_tries *tries, int rc, int *ret_rc) MUST_CHECK;
 
 #endif

@@ -3,8 +3,6 @@
 #include "query/projection.h"
 #include "query/write_internal.h"
 
-#define UPSERT_RETRIES 10
-
 struct job {
     struct writer *w;
     const struct modify_stmt *s;
@@ -152,25 +150,17 @@ static int modify_try(struct job *j, struct modify_outcome *out)
 
 static int modify(struct job *j, struct modify_outcome *ret)
 {
-    unsigned attempt = 0, upserts = 0;
+    struct write_tries tries = {0};
+    struct modify_outcome out;
+    int rc;
 
-    for (;;) {
-        struct modify_outcome out = {.value = BV_NONE, .upserted = BV_NONE};
-        int rc = modify_try(j, &out);
-
-        writer_rollback(j->x);
-        if (rc == 0)
-            *ret = out;
-        if (rc == ERR_WRITE_CONFLICT) {
-            TRY_RETURN(writer_backoff(j->w, attempt++));
-        } else if (rc == ERR_DUPLICATE_KEY && j->s->update.upsert && upserts < UPSERT_RETRIES &&
-                   writer_upsert_may_retry(j->w->op, j->filter)) {
-            upserts++;
-        } else {
-            return rc;
-        }
-        arena_reset(&j->x->scratch);
-    }
+    do {
+        out = (struct modify_outcome){.value = BV_NONE, .upserted = BV_NONE};
+        rc = modify_try(j, &out);
+    } while (writer_try_again(j->w, j->x, j->filter, j->s->update.upsert, &tries, rc, &rc));
+    if (rc == 0)
+        *ret = out;
+    return rc;
 }
 
 int write_modify(struct writer *w, const struct modify_stmt *s, struct eval *let,

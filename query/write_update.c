@@ -4,8 +4,6 @@
 
 #include "query/write_internal.h"
 
-#define UPSERT_RETRIES 10
-
 /* One statement at work. */
 struct job {
     struct writer *w;
@@ -96,25 +94,17 @@ static int update_one_try(struct job *j, struct update_outcome *ret)
 
 static int update_one(struct job *j, struct update_outcome *ret)
 {
-    unsigned attempt = 0, upserts = 0;
+    struct write_tries tries = {0};
+    struct update_outcome out;
+    int rc;
 
-    for (;;) {
-        struct update_outcome out = {.upserted = BV_NONE};
-        int rc = update_one_try(j, &out);
-
-        writer_rollback(j->x);
-        if (rc == 0)
-            *ret = out;
-        if (rc == ERR_WRITE_CONFLICT) {
-            TRY_RETURN(writer_backoff(j->w, attempt++));
-        } else if (rc == ERR_DUPLICATE_KEY && j->s->upsert && upserts < UPSERT_RETRIES &&
-                   writer_upsert_may_retry(j->w->op, j->filter)) {
-            upserts++;
-        } else {
-            return rc;
-        }
-        arena_reset(&j->x->scratch);
-    }
+    do {
+        out = (struct update_outcome){.upserted = BV_NONE};
+        rc = update_one_try(j, &out);
+    } while (writer_try_again(j->w, j->x, j->filter, j->s->upsert, &tries, rc, &rc));
+    if (rc == 0)
+        *ret = out;
+    return rc;
 }
 
 /* One transaction's worth of a multi-update. */

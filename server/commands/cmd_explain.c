@@ -124,30 +124,19 @@ static int open_inner(struct request *rq, struct bv cmd, struct qcursor **ret, b
                    first.key);
 }
 
+static int count_row(void *arg, struct bv row)
+{
+    (void)row;
+    ++*(int64_t *)arg;
+    return 0;
+}
+
 /* Runs the query to its end to count the rows. */
 static int append_stats(struct request *rq, struct qcursor *c)
 {
     int64_t start_us = clock_mono_us(), n = 0;
-    struct exec x;
-    bool more = true;
-    int rc = 0;
 
-    exec_init(&x, &rq->op);
-    while (rc == 0 && more) {
-        struct bv doc;
-
-        rc = c->ops->next(c, &x, &doc, &more);
-        if (rc != 0 || bv_is_missing(doc))
-            break;
-        n++;
-        arena_reset(&x.scratch);
-    }
-    c->ops->save(c, &x);
-    stx_rollback(x.stx);
-    x.stx = NULL;
-    exec_fini(&x);
-    if (rc != 0)
-        return rc;
+    TRY_RETURN(qcursor_each(&rq->op, c, count_row, &n));
     bw_doc_begin(&rq->reply, "executionStats");
     bw_bool(&rq->reply, "executionSuccess", true);
     bw_i32(&rq->reply, "nReturned", (int32_t)n);

@@ -77,24 +77,8 @@ int cmd_find(struct request *rq)
 static int each_row(struct request *rq, struct qcursor *c, int (*fn)(void *arg, struct bv doc),
                     void *arg)
 {
-    struct exec x;
-    bool more = true;
-    int rc = 0;
+    int rc = qcursor_each(&rq->op, c, fn, arg);
 
-    exec_init(&x, &rq->op);
-    while (rc == 0 && more) {
-        struct bv doc;
-
-        rc = c->ops->next(c, &x, &doc, &more);
-        if (rc != 0 || bv_is_missing(doc))
-            break;
-        rc = fn(arg, doc);
-        arena_reset(&x.scratch);
-    }
-    c->ops->save(c, &x);
-    stx_rollback(x.stx);
-    x.stx = NULL;
-    exec_fini(&x);
     qcursor_free(c);
     return rc;
 }
