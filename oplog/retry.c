@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Retry records. One row per session, holding the statements of its newest retryable write only, so
- * a row is written whole each time. Rows are read with the checks that rows of a table that users'
- * data went into deserve: a damaged one counts as missing.
+ * Retry records: of each session the statements of its newest retryable write only. Rows are read
+ * with the checks that rows of a table that users' data went into deserve: a damaged record counts
+ * as missing.
  */
 #include "oplog/retry.h"
 
@@ -10,7 +10,7 @@
 #include "oplog/oplog_internal.h"
 #include "storage/table_write.h"
 
-enum { KEY_BYTES = 48, ID_BYTES = 16, UID_BYTES = 32 };
+enum { KEY_BYTES = 48, ID_BYTES = 16, UID_BYTES = 32, CHUNK_KEY_BYTES = KEY_BYTES + 4 };
 
 /* 16 bytes of id, 32 of uid. False: not such a document. */
 static bool key_of(struct bv lsid, uint8_t key[static KEY_BYTES])
@@ -32,30 +32,50 @@ static bool key_of(struct bv lsid, uint8_t key[static KEY_BYTES])
 
 /* --- rows ---------------------------------------------------------------------------------- */
 
-static struct bv encode(struct arena *a, const struct retry_record *r)
+/* The key of a chunk row. */
+static void chunk_key(const uint8_t lsid[static KEY_BYTES], uint32_t chunk,
+                      uint8_t key[static CHUNK_KEY_BYTES])
 {
-    struct bw w;
+    memcpy(key, lsid, KEY_BYTES);
+    for (int i = 0; i < 4; i++)
+        key[KEY_BYTES + i] = (uint8_t)(chunk >> (24 - 8 * i));
+}
 
-    bw_init(&w, a);
-    bw_i64(&w, "txnNum", r->txn_number);
-    bw_ts(&w, "optime", r->optime);
-    bw_i64(&w, "term", r->term);
-    bw_date(&w, "date", r->date_ms);
-    bw_arr_begin(&w, "stmts");
-    for (size_t i = 0; i < r->n; i++) {
-        const char kind[2] = {r->stmts[i].kind, '\0'};
+static void write_stmts(struct bw *w, const struct retry_stmt *stmts, size_t n)
+{
+    bw_arr_begin(w, "stmts");
+    for (size_t i = 0; i < n; i++) {
+        const char kind[2] = {stmts[i].kind, '\0'};
 
-        bw_doc_begin(&w, NULL);
-        bw_i32(&w, "s", r->stmts[i].stmt_id);
-        if (r->stmts[i].count > 1)
-            bw_i32(&w, "n", r->stmts[i].count);
-        bw_str(&w, "k", kind);
-        bw_ts(&w, "ts", r->stmts[i].optime);
-        bw_bv(&w, "r", r->stmts[i].result);
-        bw_end(&w);
+        bw_doc_begin(w, NULL);
+        bw_i32(w, "s", stmts[i].stmt_id);
+        if (stmts[i].count > 1)
+            bw_i32(w, "n", stmts[i].count);
+        bw_str(w, "k", kind);
+        bw_ts(w, "ts", stmts[i].optime);
+        bw_bv(w, "r", stmts[i].result);
+        bw_end(w);
     }
-    bw_end(&w);
-    return bw_done(&w);
+    bw_end(w);
+}
+
+static void write_head(struct bw *w, const struct retry_record *r)
+{
+    size_t chunked = (size_t)r->chunks * RETRY_CHUNK;
+
+    bw_i64(w, "txnNum", r->txn_number);
+    bw_ts(w, "optime", r->optime);
+    bw_i64(w, "term", r->term);
+    bw_date(w, "date", r->date_ms);
+    if (r->chunks > 0)
+        bw_i32(w, "chunks", (int32_t)r->chunks);
+    write_stmts(w, r->stmts + chunked, r->n - chunked);
+}
+
+static void write_chunk(struct bw *w, const struct retry_record *r)
+{
+    bw_i64(w, "txnNum", r->txn_number);
+    write_stmts(w, r->stmts + (size_t)r->chunks * RETRY_CHUNK, RETRY_CHUNK);
 }
 
 static bool decode_stmt(struct bv doc, struct retry_stmt *ret)
@@ -76,7 +96,7 @@ static bool decode_stmt(struct bv doc, struct retry_stmt *ret)
 /* The head of a record: all but the statements. */
 static bool decode_head(struct bytes value, struct bv *ret_doc, struct retry_record *ret)
 {
-    struct bv doc, txn, optime, term, date;
+    struct bv doc, txn, optime, term, date, chunks;
 
     if (value.len < 5 || (doc = bv_doc(value.p)).len != value.len)
         return false;
@@ -84,41 +104,81 @@ static bool decode_head(struct bytes value, struct bv *ret_doc, struct retry_rec
     optime = bv_get(doc, "optime");
     term = bv_get(doc, "term");
     date = bv_get(doc, "date");
+    chunks = bv_get(doc, "chunks");
     if (txn.type != BV_INT64 || optime.type != BV_TIMESTAMP || date.type != BV_DATE)
         return false;
     *ret = (struct retry_record){.found = true,
                                  .txn_number = bv_i64(txn),
                                  .optime = bv_ts(optime),
                                  .term = term.type == BV_INT64 ? bv_i64(term) : 0,
-                                 .date_ms = bv_i64(date)};
+                                 .date_ms = bv_i64(date),
+                                 .chunks = chunks.type == BV_INT32 ? (uint32_t)bv_i32(chunks) : 0};
     *ret_doc = doc;
-    return true;
+    return ret->chunks <= LIMIT_RETRY_STMTS / RETRY_CHUNK;
 }
 
-/* Everything; the statements' results point into `doc`, which the caller keeps. */
-static bool decode(struct arena *a, struct bytes value, struct retry_record *ret)
+/* Adds the statements of one row, which have room; their results are copied. */
+static bool decode_stmts(struct arena *a, struct bv stmts, struct retry_record *r)
 {
-    struct retry_record r;
-    struct biter it;
+    struct biter it = biter(stmts);
     struct belem e;
-    struct bv doc, stmts;
 
-    if (!decode_head(value, &doc, &r))
-        return false;
-    stmts = bv_get(bv_dup(a, doc), "stmts");
-    r.stmts = arena_try(a, (bv_count(stmts) + 1) * sizeof(*r.stmts));
-    if (r.stmts == NULL)
-        return false;
-    it = biter(stmts);
     while (biter_next(&it, &e)) {
-        if (!decode_stmt(e.v, &r.stmts[r.n++]))
+        struct retry_stmt *s = &r->stmts[r->n++];
+
+        if (!decode_stmt(e.v, s))
             return false;
+        s->result = bv_dup(a, s->result);
     }
-    *ret = r;
     return true;
 }
 
 /* --- one record ---------------------------------------------------------------------------- */
+
+/* One chunk row behind those read so far; false: it is missing or damaged. */
+static int load_chunk(struct tcursor *c, const uint8_t lsid[static KEY_BYTES], uint32_t chunk,
+                      struct arena *a, struct retry_record *r, bool *ret_ok)
+{
+    uint8_t key[CHUNK_KEY_BYTES];
+    struct bytes value;
+    struct bv doc, txn, stmts;
+    bool found;
+
+    *ret_ok = false;
+    chunk_key(lsid, chunk, key);
+    TRY_RETURN(tcursor_seek(c, (struct bytes){key, sizeof(key)}, SEEK_EXACT, &found));
+    if (!found)
+        return 0;
+    value = tcursor_value(c);
+    if (value.len < 5 || (doc = bv_doc(value.p)).len != value.len)
+        return 0;
+    txn = bv_get(doc, "txnNum");
+    stmts = bv_get(doc, "stmts");
+    *ret_ok = txn.type == BV_INT64 && bv_i64(txn) == r->txn_number &&
+              bv_count(stmts) == RETRY_CHUNK && decode_stmts(a, stmts, r);
+    return 0;
+}
+
+/* Everything, from the head that the cursor stands on. r->found false: damaged. */
+static int load_all(struct tcursor *c, const uint8_t lsid[static KEY_BYTES], struct arena *a,
+                    struct retry_record *r)
+{
+    struct bv doc, tail;
+    bool ok;
+
+    if (!decode_head(tcursor_value(c), &doc, r)) {
+        r->found = false;
+        return 0;
+    }
+    tail = bv_dup(a, bv_get(doc, "stmts"));
+    r->stmts =
+        arena_try(a, ((size_t)r->chunks * RETRY_CHUNK + bv_count(tail) + 1) * sizeof(*r->stmts));
+    ok = r->stmts != NULL;
+    for (uint32_t i = 0; ok && i < r->chunks; i++)
+        TRY_RETURN(load_chunk(c, lsid, i, a, r, &ok));
+    r->found = ok && decode_stmts(a, tail, r);
+    return 0;
+}
 
 int retry_load(struct engine *e, struct op *op, struct bv lsid, struct arena *a,
                struct retry_record *ret)
@@ -135,8 +195,8 @@ int retry_load(struct engine *e, struct op *op, struct bv lsid, struct arena *a,
     TRY_RETURN(stx_begin(e, op, &t));
     TRY(tcursor_open(t, TABLE_SESSIONS, TABLE_BYTES, &c));
     TRY(tcursor_seek(c, (struct bytes){key, sizeof(key)}, SEEK_EXACT, &found));
-    if (found && !decode(a, tcursor_value(c), &r))
-        r.found = false;
+    if (found)
+        TRY(load_all(c, key, a, &r));
     *ret = r;
 fail:
     tcursor_close(c);
@@ -144,23 +204,58 @@ fail:
     return rc;
 }
 
-int retry_store(struct stx *t, struct bv lsid, const struct retry_record *r)
+static int put_row(struct tcursor *c, struct op *op, struct bytes key, struct bw *w)
+{
+    struct bv doc = bw_done(w);
+
+    if (bv_is_missing(doc))
+        return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for a retry record");
+    return tcursor_put(c, key, (struct bytes){doc.p, doc.len});
+}
+
+/* Writes full chunks, then the head with what is left. */
+static int put_rows(struct tcursor *c, struct op *op, const uint8_t key[static KEY_BYTES],
+                    struct retry_record *r)
+{
+    uint8_t at[CHUNK_KEY_BYTES];
+    struct bw w;
+    int rc = 0;
+
+    while (rc == 0 && r->n - (size_t)r->chunks * RETRY_CHUNK > RETRY_CHUNK) {
+        chunk_key(key, r->chunks, at);
+        bw_init(&w, NULL);
+        write_chunk(&w, r);
+        rc = put_row(c, op, (struct bytes){at, sizeof(at)}, &w);
+        bw_fini(&w);
+        r->chunks++;
+    }
+    for (uint32_t i = r->chunks; rc == 0 && i < r->stale; i++) {
+        chunk_key(key, i, at);
+        rc = tcursor_remove(c, (struct bytes){at, sizeof(at)}, NULL);
+    }
+    r->stale = 0;
+    if (rc != 0)
+        return rc;
+    bw_init(&w, NULL);
+    write_head(&w, r);
+    rc = put_row(c, op, (struct bytes){key, KEY_BYTES}, &w);
+    bw_fini(&w);
+    return rc;
+}
+
+int retry_store(struct stx *t, struct bv lsid, struct retry_record *r)
 {
     struct op *op = stx_op(t);
     uint8_t key[KEY_BYTES];
     struct tcursor *c;
-    struct bv doc;
     int rc;
 
     if (!key_of(lsid, key))
         return op_fail(op, ERR_BAD_VALUE, "not a session id");
     if (r->n > LIMIT_RETRY_STMTS)
         return op_fail(op, ERR_BAD_VALUE, "too many statements under one txnNumber");
-    doc = encode(&op->arena, r);
-    if (bv_is_missing(doc))
-        return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for a retry record");
     TRY_RETURN(tcursor_open(t, TABLE_SESSIONS, TABLE_BYTES, &c));
-    rc = tcursor_put(c, (struct bytes){key, sizeof(key)}, (struct bytes){doc.p, doc.len});
+    rc = put_rows(c, op, key, r);
     tcursor_close(c);
     return rc;
 }
@@ -200,6 +295,26 @@ fail:
     return rc;
 }
 
+/* Removes the chunk rows behind the head of one record, from where the cursor stands. */
+static int remove_chunks(struct tcursor *c, struct bytes key)
+{
+    uint8_t at[CHUNK_KEY_BYTES];
+    bool found;
+
+    for (;;) {
+        struct bytes next;
+
+        TRY_RETURN(tcursor_seek(c, key, SEEK_GT, &found));
+        if (!found)
+            return 0;
+        next = tcursor_key(c);
+        if (next.len != sizeof(at) || memcmp(next.p, key.p, KEY_BYTES) != 0)
+            return 0;
+        memcpy(at, next.p, sizeof(at));
+        TRY_RETURN(tcursor_remove(c, (struct bytes){at, sizeof(at)}, NULL));
+    }
+}
+
 /* Removes one record if it is still old. A session that writes it just now keeps it. */
 static int purge_one(struct engine *e, struct op *op, int64_t before_ms, struct bytes key)
 {
@@ -213,8 +328,10 @@ static int purge_one(struct engine *e, struct op *op, int64_t before_ms, struct 
     TRY_RETURN(stx_begin(e, op, &t));
     TRY(tcursor_open(t, TABLE_SESSIONS, TABLE_BYTES, &c));
     TRY(tcursor_seek(c, key, SEEK_EXACT, &found));
-    if (found && (!decode_head(tcursor_value(c), &doc, &r) || r.date_ms < before_ms))
+    if (found && (!decode_head(tcursor_value(c), &doc, &r) || r.date_ms < before_ms)) {
         TRY(tcursor_remove(c, key, NULL));
+        TRY(remove_chunks(c, key));
+    }
     tcursor_close(c);
     rc = stx_commit(t);
     return rc == ERR_WRITE_CONFLICT ? 0 : rc;

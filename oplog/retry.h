@@ -3,15 +3,21 @@
  * Retry records: what each statement of a session's newest retryable write gave, written in the
  * same transaction as the write, so that a repeated statement is answered and not done again.
  *
- * Table "sessions": key = lsid bytes (16 of id, 32 of uid), value BSON:
- *     {txnNum: long, optime: ts, date: date, stmts: [{s: stmtId, n: count, k: kind, ts, r?:
- * result}]}
+ * Table "sessions", the head row: key = lsid bytes (16 of id, 32 of uid), value BSON:
+ *     {txnNum: long, optime: ts, term: long, date: date, chunks?: int,
+ *      stmts: [{s: stmtId, n?: count, k: kind, ts, r?: result}]}
+ * A long batch commits statement by statement, so its statements move out of the head as they fill
+ * chunks, and a commit writes only a short row. Chunk rows: key = lsid bytes, chunk number (32
+ * bits, big endian), value BSON:
+ *     {txnNum: long, stmts: [as above]}
  */
 #ifndef RUNNEL_OPLOG_RETRY_H
 #define RUNNEL_OPLOG_RETRY_H
 
 #include "oplog/oplog.h"
 #include "storage/txn.h"
+
+enum { RETRY_CHUNK = 32 }; /* statements of one chunk row */
 
 struct retry_stmt {
     int32_t stmt_id;
@@ -29,12 +35,15 @@ struct retry_record {
     int64_t date_ms;
     struct retry_stmt *stmts; /* in the arena */
     size_t n;
+    uint32_t chunks; /* the first chunks * RETRY_CHUNK statements are in chunk rows */
+    uint32_t stale;  /* chunk rows of an older number; the next store removes them */
 };
 
 int retry_load(struct engine *e, struct op *op, struct bv lsid, struct arena *a,
                struct retry_record *ret) MUST_CHECK;
-/* Inside the write's transaction, after its optime is known (oplog_commit's `extra`). */
-int retry_store(struct stx *t, struct bv lsid, const struct retry_record *r) MUST_CHECK;
+/* Inside the write's transaction, after its optime is known (oplog_commit's `extra`). Moves full
+ * chunks of r->stmts out of the head: r->chunks and r->stale are as they are after the commit. */
+int retry_store(struct stx *t, struct bv lsid, struct retry_record *r) MUST_CHECK;
 /* Removes records not used since before_ms. */
 int retry_purge(struct engine *e, struct op *op, int64_t before_ms) MUST_CHECK;
 /* Calls fn with each record as a config.transactions document. */

@@ -9,6 +9,17 @@
 
 /* --- retryable writes ------------------------------------------------------------------------ */
 
+/* Notes when the statements from `from` on leave the order of their numbers. */
+static void check_order(struct retry_state *r, size_t from)
+{
+    const struct retry_stmt *s = r->record.stmts;
+
+    for (size_t i = from; i < r->record.n; i++) {
+        if (i > 0 && s[i].stmt_id - s[i - 1].stmt_id < s[i - 1].count)
+            r->unordered = true;
+    }
+}
+
 int retry_state_open(struct op *op, struct bv lsid, int64_t txn_number, struct retry_state *ret)
 {
     struct retry_state r = {.lsid = lsid, .txn_number = txn_number};
@@ -25,20 +36,42 @@ int retry_state_open(struct op *op, struct bv lsid, int64_t txn_number, struct r
         r.record.txn_number = txn_number;
         r.record.stmts = NULL;
         r.record.n = 0;
+        r.record.stale = r.record.chunks;
+        r.record.chunks = 0;
     }
+    r.cap = r.record.n;
+    check_order(&r, 0);
     *ret = r;
     return 0;
 }
 
+static bool covers(const struct retry_stmt *s, int32_t stmt_id)
+{
+    return stmt_id >= s->stmt_id && stmt_id - s->stmt_id < s->count;
+}
+
+/* Drivers number statements as they come, so they are nearly always in order: then the newest one
+ * tells that a statement is new, and a search finds an old one. */
 const struct retry_stmt *retry_state_find(const struct retry_state *r, int32_t stmt_id)
 {
-    for (size_t i = 0; i < r->record.n; i++) {
-        const struct retry_stmt *s = &r->record.stmts[i];
+    const struct retry_stmt *stmts = r->record.stmts;
+    size_t lo = 0, hi = r->record.n;
 
-        if (stmt_id >= s->stmt_id && stmt_id - s->stmt_id < s->count)
-            return s;
+    for (size_t i = 0; r->unordered && i < r->record.n; i++) {
+        if (covers(&stmts[i], stmt_id))
+            return &stmts[i];
     }
-    return NULL;
+    if (r->unordered || hi == 0)
+        return NULL;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (stmts[mid].stmt_id <= stmt_id)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return covers(&stmts[lo], stmt_id) ? &stmts[lo] : NULL;
 }
 
 /* --- opening and closing --------------------------------------------------------------------- */
@@ -129,27 +162,44 @@ struct retry_extra {
     struct retry_record next;
 };
 
+/* Room for n more statements behind those of the record, which do not move on disk for it. */
+static int reserve_stmts(struct retry_state *state, struct op *op, size_t n)
+{
+    struct retry_record *r = &state->record;
+    size_t cap = state->cap * 2 > r->n + n ? state->cap * 2 : r->n + n;
+    struct retry_stmt *grown;
+
+    if (r->n + n <= state->cap)
+        return 0;
+    grown = arena_regrow(&op->arena, r->stmts, state->cap * sizeof(*grown), cap * sizeof(*grown));
+    if (grown == NULL)
+        return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for a retry record");
+    r->stmts = grown;
+    state->cap = cap;
+    return 0;
+}
+
 /* The record as it will be: what it had, and the new statements with their optimes. */
 static int store_retry(void *arg, struct stx *t, uint64_t first)
 {
     struct retry_extra *e = arg;
+    struct retry_state *state = e->w->retry;
     struct retry_record *r = &e->next;
-    const struct retry_record *old = &e->w->retry->record;
 
+    TRY_RETURN(reserve_stmts(state, e->w->op, e->n));
+    *r = state->record;
     r->found = true;
-    r->txn_number = e->w->retry->txn_number;
-    r->n = old->n + e->n;
-    r->stmts = ARENA_ARRAY(&e->w->op->arena, struct retry_stmt, r->n);
-    if (old->n > 0)
-        memcpy(r->stmts, old->stmts, old->n * sizeof(*r->stmts));
+    r->txn_number = state->txn_number;
     for (size_t i = 0; i < e->n; i++) {
-        r->stmts[old->n + i] = e->stmts[i];
-        r->stmts[old->n + i].optime = first + e->stmts[i].optime;
-        r->optime = first + e->stmts[i].optime + (uint64_t)e->stmts[i].count - 1;
+        struct retry_stmt *s = &r->stmts[r->n++];
+
+        *s = e->stmts[i];
+        s->optime += first;
+        r->optime = s->optime + (uint64_t)s->count - 1;
     }
     r->term = oplog_term(e->w->op->database->oplog);
     r->date_ms = (int64_t)(first >> 32) * 1000;
-    return retry_store(t, e->w->retry->lsid, r);
+    return retry_store(t, state->lsid, r);
 }
 
 int writer_commit(struct writer *w, struct exec *x, struct oplog_op *ops, size_t n,
@@ -168,8 +218,12 @@ int writer_commit(struct writer *w, struct exec *x, struct oplog_op *ops, size_t
                             &first));
     if (!w->logged)
         w->op->ack_flush = oplog_flush_ticket(o);
-    if (retry)
+    if (retry) {
+        size_t old = w->retry->record.n;
+
         w->retry->record = extra.next;
+        check_order(w->retry, old);
+    }
     return 0;
 }
 

@@ -24,6 +24,8 @@ struct retry_state {
     struct bv lsid; /* {id, uid} */
     int64_t txn_number;
     struct retry_record record;
+    size_t cap;     /* of record.stmts */
+    bool unordered; /* the statements are not in the order of their numbers */
     /* Called before each commit of the write's statements; an error refuses it. NULL: nothing. */
     int (*before_commit)(struct op *op);
 };

@@ -2,6 +2,7 @@
 /* Retry records: written with the write, read back, shown, purged. */
 #include "oplog_util.h"
 
+#include "oplog/oplog_internal.h"
 #include "oplog/retry.h"
 
 static struct bv lsid_of(struct op *op, uint8_t n)
@@ -111,6 +112,115 @@ static void a_new_number_replaces_the_old_one(void **state)
     op_fini(&op);
 }
 
+struct shown {
+    struct op *op;
+    int n;
+    struct bv last;
+};
+
+static int show(void *arg, struct bv doc)
+{
+    struct shown *s = arg;
+
+    s->n++;
+    s->last = bv_dup(&s->op->arena, doc);
+    return 0;
+}
+
+/* Rows of the sessions table, heads and chunks. */
+static int count_rows(struct db *d, struct op *op)
+{
+    struct tcursor *c;
+    struct stx *t;
+    bool found;
+    int n = 0;
+
+    OK(stx_begin(d->engine, op, &t));
+    OK(tcursor_open(t, TABLE_SESSIONS, TABLE_BYTES, &c));
+    OK(tcursor_first(c, &found));
+    while (found) {
+        n++;
+        OK(tcursor_next(c, &found));
+    }
+    tcursor_close(c);
+    stx_rollback(t);
+    return n;
+}
+
+/* Statements of a long batch, committed one by one, and what a shorter one leaves of them. */
+static void long_records_are_kept_in_chunks(void **state)
+{
+    enum { N = 3 * RETRY_CHUNK + 5 };
+    struct retry_stmt stmts[N];
+    struct retry_record r;
+    struct shown shown = {0};
+    struct op op;
+    struct db d;
+
+    (void)state;
+    op_init(&op);
+    shown.op = &op;
+    db_open(&d, false, &roomy);
+    for (int i = 0; i < N; i++)
+        stmts[i] = (struct retry_stmt){
+            .stmt_id = i, .count = 1, .kind = 's', .result = small_doc(&op, i, 0)};
+    for (int n = 1; n <= N; n++)
+        put_with_record(&d, &op, lsid_of(&op, 1), 1, stmts, (size_t)n, 1000);
+    put_with_record(&d, &op, lsid_of(&op, 2), 1, stmts, N, 2000);
+    db_close(&d);
+    db_reopen(&d, &roomy);
+    for (uint8_t session = 1; session <= 2; session++) {
+        OK(retry_load(d.engine, &op, lsid_of(&op, session), &op.arena, &r));
+        assert_true(r.found && r.n == N && r.chunks == 3);
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(r.stmts[i].stmt_id, i);
+            assert_true(bv_identical(r.stmts[i].result, small_doc(&op, i, 0)));
+        }
+    }
+    /* Old chunk rows are not mistaken for those of a newer number, and go with their session. */
+    put_with_record(&d, &op, lsid_of(&op, 1), 2, stmts, 2, 1000);
+    OK(retry_load(d.engine, &op, lsid_of(&op, 1), &op.arena, &r));
+    assert_true(r.n == 2 && r.chunks == 0);
+    OK(retry_each(d.engine, &op, show, &shown));
+    assert_int_equal(shown.n, 2);
+    assert_int_equal(count_rows(&d, &op), 2 + 3 + 3);
+    OK(retry_purge(d.engine, &op, 1500));
+    assert_int_equal(count_rows(&d, &op), 1 + 3);
+    OK(retry_purge(d.engine, &op, 5000));
+    assert_int_equal(count_rows(&d, &op), 0);
+    db_remove(&d);
+    op_fini(&op);
+}
+
+static void a_new_number_removes_stale_chunks(void **state)
+{
+    enum { N = 2 * RETRY_CHUNK + 1 };
+    struct retry_stmt stmts[N];
+    struct retry_record r;
+    struct extra x;
+    struct op op;
+    struct db d;
+    struct stx *t;
+
+    (void)state;
+    op_init(&op);
+    db_open(&d, true, &roomy);
+    for (int i = 0; i < N; i++)
+        stmts[i] = (struct retry_stmt){.stmt_id = i, .count = 1, .kind = 'u'};
+    x.lsid = lsid_of(&op, 1);
+    put_with_record(&d, &op, x.lsid, 1, stmts, N, 0);
+    OK(retry_load(d.engine, &op, x.lsid, &op.arena, &r));
+    x.record = (struct retry_record){
+        .found = true, .txn_number = 2, .stmts = stmts, .n = 1, .stale = r.chunks};
+    OK(stx_begin(d.engine, &op, &t));
+    OK(retry_store(t, x.lsid, &x.record));
+    OK(stx_commit(t));
+    assert_int_equal(count_rows(&d, &op), 1);
+    assert_int_equal(x.record.stale, 0);
+    db_remove(&d);
+    op_fini(&op);
+}
+
 static void session_ids_are_checked(void **state)
 {
     struct retry_record r;
@@ -128,21 +238,6 @@ static void session_ids_are_checked(void **state)
     assert_int_equal(retry_load(d.engine, &op, bw_done(&w), &op.arena, &r), ERR_BAD_VALUE);
     db_remove(&d);
     op_fini(&op);
-}
-
-struct shown {
-    struct op *op;
-    int n;
-    struct bv last;
-};
-
-static int show(void *arg, struct bv doc)
-{
-    struct shown *s = arg;
-
-    s->n++;
-    s->last = bv_dup(&s->op->arena, doc);
-    return 0;
 }
 
 static void records_are_shown_as_config_transactions(void **state)
@@ -205,6 +300,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_back_as_written),
         cmocka_unit_test(a_new_number_replaces_the_old_one),
+        cmocka_unit_test(long_records_are_kept_in_chunks),
+        cmocka_unit_test(a_new_number_removes_stale_chunks),
         cmocka_unit_test(session_ids_are_checked),
         cmocka_unit_test(records_are_shown_as_config_transactions),
         cmocka_unit_test(old_records_are_purged),
