@@ -30,16 +30,18 @@ enum cmd_flag {
     CMD_WRITE = 1 << 1, /* takes writeConcern; the reply waits for it */
     CMD_ADMIN =
         1 << 2, /* only on db admin, else 13 "x may only be run against the admin database." */
-    CMD_SCHEMA = 1 << 3,        /* always runs on the schema thread */
-    CMD_NO_AUTH = 1 << 4,       /* allowed before login (authentication comes later) */
-    CMD_TEST = 1 << 5,          /* unknown (59) without --enable-test-commands */
-    CMD_RETRYABLE = 1 << 6,     /* takes txnNumber */
-    CMD_READ_CONCERN = 1 << 7,  /* takes readConcern beyond local (else 72) */
-    CMD_QUICK = 1 << 8,         /* hello, ping: answered by the reserved worker too */
-    CMD_API_V1 = 1 << 9,        /* in Stable API version 1 */
-    CMD_OP_QUERY = 1 << 10,     /* also by OP_QUERY */
-    CMD_SECRET = 1 << 11,       /* its body is not logged */
-    CMD_OWN_MAX_TIME = 1 << 12, /* maxTimeMS is not its deadline (getMore, hello) */
+    CMD_SCHEMA = 1 << 3,         /* always runs on the schema thread */
+    CMD_NO_AUTH = 1 << 4,        /* allowed before login (authentication comes later) */
+    CMD_TEST = 1 << 5,           /* unknown (59) without --enable-test-commands */
+    CMD_RETRYABLE = 1 << 6,      /* takes txnNumber */
+    CMD_READ_CONCERN = 1 << 7,   /* takes readConcern beyond local (else 72) */
+    CMD_QUICK = 1 << 8,          /* hello, ping: answered by the reserved worker too */
+    CMD_API_V1 = 1 << 9,         /* in Stable API version 1 */
+    CMD_OP_QUERY = 1 << 10,      /* also by OP_QUERY */
+    CMD_SECRET = 1 << 11,        /* its body is not logged */
+    CMD_OWN_MAX_TIME = 1 << 12,  /* maxTimeMS is not its deadline (getMore, hello) */
+    CMD_SNAPSHOT = 1 << 13,      /* takes readConcern snapshot outside transactions (else 72) */
+    CMD_WRITE_CONCERN = 1 << 14, /* takes writeConcern, though it waits for nothing (else 72) */
 };
 
 struct command {
@@ -52,11 +54,12 @@ struct command {
 enum read_level { READ_LOCAL, READ_AVAILABLE, READ_MAJORITY, READ_LINEARIZABLE, READ_SNAPSHOT };
 
 struct write_concern {
-    bool given;
-    int64_t w;       /* number; -1: "majority" */
-    const char *tag; /* any other string, or NULL */
+    bool given, has_w; /* by the client */
+    int64_t w;         /* number; -1: "majority" or a tag */
+    const char *tag;   /* any other string, or NULL */
     bool j;
-    int64_t wtimeout_ms;
+    int64_t wtimeout_ms;    /* 0: none */
+    const char *provenance; /* who chose it, as errors tell */
 };
 
 /* Where a request stands with the executor. */
@@ -80,7 +83,7 @@ struct request {
     struct bv stmt_ids;       /* stmtIds array, or BV_NONE */
     int64_t stmt_id;          /* stmtId start, or 0 */
     enum read_level read_level;
-    bool read_concern_given;
+    bool read_concern_given, read_level_given;
     uint64_t after_cluster_time; /* 0: none */
     uint64_t at_cluster_time;    /* 0: none */
     struct write_concern wc;
@@ -92,6 +95,7 @@ struct request {
     bool bypass_validation;
 
     struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
+    int64_t ack_deadline_us;       /* a finished reply waits for durability no longer; 0: none */
     int64_t park_start_us;         /* when the request began to wait for the first time; 0: never */
     bool change_stream;            /* aggregate or getMore of a change stream: for error labels */
     struct request *session_next;  /* among the requests of its session */

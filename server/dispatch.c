@@ -229,8 +229,7 @@ int dispatch(struct request *rq, bool on_schema_thread)
     case INT_NOREPLY:
         return rc;
     case 0:
-        if (!reply_failed(rq)) {
-            reply_set_waits(rq);
+        if (!reply_failed(rq) && reply_set_waits(rq) == 0) {
             reply_finish(rq);
             if (!rq->reply.failed)
                 return 0;

@@ -27,8 +27,10 @@ int envelope_db(struct request *rq) MUST_CHECK;
 void reply_finish(struct request *rq);
 /* Drops the payload and makes the error document of op->err. */
 void reply_error(struct request *rq);
-/* Sets op->ack_* as the write or read concern asks. */
-void reply_set_waits(struct request *rq);
+/* A command that succeeded: sets op->ack_* as the write or read concern asks. */
+int reply_set_waits(struct request *rq) MUST_CHECK;
+/* Puts rq->write_concern_error into the finished reply, where it would have been. */
+void reply_add_write_concern_error(struct request *rq);
 /* The current cluster time of this server. */
 uint64_t server_cluster_time(struct server *s);
 

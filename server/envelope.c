@@ -2,6 +2,7 @@
 /* The fields that any command may carry, with MongoDB's errors. */
 #include "base/clock.h"
 #include "base/limits.h"
+#include "server/concerns.h"
 #include "server/dispatch.h"
 #include "server/failpoints.h"
 #include "server/server.h"
@@ -43,160 +44,6 @@ int envelope_db(struct request *rq)
                        "namespaces cannot have embedded null characters");
     op->db = s;
     return check_db_name(op, s);
-}
-
-/* --- read and write concern ------------------------------------------------------------------- */
-
-static int parse_level(struct request *rq, struct bv v)
-{
-    static const char *const levels[] = {"local", "available", "majority", "linearizable",
-                                         "snapshot"};
-
-    if (v.type != BV_STRING)
-        return wrong_type(&rq->op, "readConcern.level", v, "string");
-    for (int i = 0; i < 5; i++) {
-        if (bv_str_is(v, levels[i])) {
-            rq->read_level = (enum read_level)i;
-            return 0;
-        }
-    }
-    return op_fail(&rq->op, ERR_BAD_VALUE,
-                   "Enumeration value '%.100s' for field 'readConcern.level' is not a valid value.",
-                   bv_str(v, NULL));
-}
-
-static int parse_time(struct op *op, const char *field, struct bv v, uint64_t *ret)
-{
-    if (v.type != BV_TIMESTAMP)
-        return wrong_type(op, field, v, "timestamp");
-    if (bv_ts(v) == 0)
-        return op_fail(op, ERR_INVALID_OPTIONS, "%s cannot be a null timestamp", field);
-    *ret = bv_ts(v);
-    return 0;
-}
-
-static int parse_read_concern(struct request *rq, struct bv v)
-{
-    struct op *op = &rq->op;
-    struct biter it = biter(v);
-    struct belem e;
-
-    if (v.type != BV_DOC)
-        return wrong_type(op, "readConcern", v, "object");
-    rq->read_concern_given = true;
-    while (biter_next(&it, &e)) {
-        if (strcmp(e.key, "level") == 0)
-            TRY_RETURN(parse_level(rq, e.v));
-        else if (strcmp(e.key, "afterClusterTime") == 0)
-            TRY_RETURN(
-                parse_time(op, "readConcern.afterClusterTime", e.v, &rq->after_cluster_time));
-        else if (strcmp(e.key, "atClusterTime") == 0)
-            TRY_RETURN(parse_time(op, "readConcern.atClusterTime", e.v, &rq->at_cluster_time));
-        else if (strcmp(e.key, "provenance") != 0)
-            return op_fail(op, ERR_IDL_UNKNOWN_FIELD,
-                           "BSON field 'readConcern.%.200s' is an unknown field.", e.key);
-    }
-    if (rq->after_cluster_time != 0 && rq->at_cluster_time != 0)
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "Specifying a timestamp for readConcern snapshot in a causally consistent "
-                       "session is not allowed.");
-    if (rq->at_cluster_time != 0 && rq->read_level != READ_SNAPSHOT)
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "atClusterTime can only be set if level is equal to snapshot");
-    if (rq->after_cluster_time != 0 &&
-        (rq->read_level == READ_AVAILABLE || rq->read_level == READ_LINEARIZABLE))
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "afterClusterTime field can be set only if level is equal to majority, "
-                       "local, or snapshot");
-    return 0;
-}
-
-static bool takes_read_concern(struct request *rq)
-{
-    return rq->read_level == READ_LOCAL || (rq->cmd->flags & CMD_READ_CONCERN) != 0;
-}
-
-static int check_read_concern(struct request *rq, struct bv given)
-{
-    struct op *op = &rq->op;
-
-    if (!rq->read_concern_given)
-        return 0;
-    if (!takes_read_concern(rq))
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "Command %s does not support { readConcern: %s } :: caused by :: read "
-                       "concern not supported",
-                       rq->cmd->name, bv_show(&op->arena, given, 200));
-    if (rq->read_level == READ_SNAPSHOT)
-        return op_fail(op, ERR_NOT_IMPLEMENTED, "readConcern level snapshot is not supported yet");
-    return 0;
-}
-
-static int parse_w(struct request *rq, struct bv v)
-{
-    struct op *op = &rq->op;
-
-    rq->wc.tag = NULL;
-    if (bv_is_number(v)) {
-        if (!bv_to_i64(v, &rq->wc.w) || rq->wc.w < 0 || rq->wc.w > 50)
-            return op_fail(op, ERR_FAILED_TO_PARSE,
-                           "w has to be a non-negative number and not greater than 50; found: %s",
-                           bv_show(&op->arena, v, 60));
-        return 0;
-    }
-    if (v.type == BV_STRING) {
-        if (bv_str_is(v, "majority"))
-            rq->wc.w = -1;
-        else
-            rq->wc.tag = bv_str(v, NULL);
-        return 0;
-    }
-    if (v.type == BV_DOC) {
-        rq->wc.tag = bv_show(&op->arena, v, 100);
-        return 0;
-    }
-    return op_fail(op, ERR_FAILED_TO_PARSE, "w has to be a number, string, or object; found: %s",
-                   bv_type_name(v.type));
-}
-
-static int parse_write_concern(struct request *rq, struct bv v)
-{
-    struct op *op = &rq->op;
-    struct biter it = biter(v);
-    struct belem e;
-    bool fsync = false;
-
-    if (v.type != BV_DOC)
-        return wrong_type(op, "writeConcern", v, "object");
-    if (bv_empty(v)) /* the default */
-        return 0;
-    rq->wc.given = true;
-    rq->wc.w = -1; /* {j: true} alone still means the default w */
-    while (biter_next(&it, &e)) {
-        bool number = bv_is_number(e.v);
-
-        if (strcmp(e.key, "w") == 0) {
-            TRY_RETURN(parse_w(rq, e.v));
-        } else if (strcmp(e.key, "j") == 0 || strcmp(e.key, "fsync") == 0) {
-            if (!number && e.v.type != BV_BOOL)
-                return op_fail(op, ERR_FAILED_TO_PARSE, "%s must be numeric or a boolean value",
-                               e.key);
-            if (e.key[0] == 'j')
-                rq->wc.j = bv_truthy(e.v);
-            else
-                fsync = bv_truthy(e.v);
-        } else if (strcmp(e.key, "wtimeout") == 0) {
-            if (!number || !bv_to_i64(e.v, &rq->wc.wtimeout_ms))
-                return op_fail(op, ERR_FAILED_TO_PARSE, "wtimeout must be a number");
-        } else if (strcmp(e.key, "provenance") != 0 && strcmp(e.key, "getLastError") != 0) {
-            return op_fail(op, ERR_IDL_UNKNOWN_FIELD,
-                           "BSON field 'WriteConcern.%.200s' is an unknown field.", e.key);
-        }
-    }
-    if (fsync && rq->wc.j)
-        return op_fail(op, ERR_FAILED_TO_PARSE, "fsync and j options cannot be used together");
-    rq->wc.j |= fsync;
-    return 0;
 }
 
 /* --- single fields ---------------------------------------------------------------------------- */
@@ -345,7 +192,7 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
     case 'm':
         return strcmp(k, "maxTimeMS") == 0 ? parse_max_time(rq, e->v) : 0;
     case 'r':
-        return strcmp(k, "readConcern") == 0 ? parse_read_concern(rq, e->v) : 0;
+        return strcmp(k, "readConcern") == 0 ? read_concern_parse(rq, e->v) : 0;
     case 's':
         if (strcmp(k, "startTransaction") == 0) {
             env->start_transaction = true;
@@ -355,7 +202,7 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
     case 't':
         return strcmp(k, "txnNumber") == 0 ? parse_txn_number(rq, e->v) : 0;
     case 'w':
-        return strcmp(k, "writeConcern") == 0 ? parse_write_concern(rq, e->v) : 0;
+        return strcmp(k, "writeConcern") == 0 ? write_concern_parse(op, e->v, &rq->wc) : 0;
     default:
         return 0;
     }
@@ -437,44 +284,6 @@ static int check_transaction(struct request *rq, const struct envelope *env)
     return 0;
 }
 
-/* Waits until everything up to afterClusterTime can be read; a time that this server has not
- * reached, but others have, is reached by writing a noop. */
-static int wait_cluster_time(struct request *rq)
-{
-    struct op *op = &rq->op;
-    uint64_t ts = rq->after_cluster_time, now;
-    struct oplog *o;
-    int rc;
-
-    if (ts == 0 || op->database == NULL)
-        return 0;
-    o = op->database->oplog;
-    if (oplog_visible(o) >= ts)
-        return 0;
-    now = server_cluster_time(rq->server);
-    if (ts > now)
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "readConcern afterClusterTime value must not be greater than the current "
-                       "clusterTime. Requested clusterTime: Timestamp(%llu, %llu); current "
-                       "clusterTime: Timestamp(%llu, %llu)",
-                       (unsigned long long)(ts >> 32), (unsigned long long)(ts & UINT32_MAX),
-                       (unsigned long long)(now >> 32), (unsigned long long)(now & UINT32_MAX));
-    if (ts > oplog_allocated(o)) {
-        uint64_t optime;
-        struct bw w;
-
-        oplog_advance_clock(o, ts);
-        bw_init(&w, &op->arena);
-        bw_str(&w, "msg", "advance to afterClusterTime");
-        TRY_RETURN(oplog_noop(o, op, bw_done(&w), &optime));
-        op->wrote_optime = 0;
-    }
-    op->ack_visible = ts;
-    rc = oplog_wait_ack(o, op);
-    op->ack_visible = 0;
-    return rc;
-}
-
 static void reset(struct request *rq)
 {
     rq->lsid = BV_NONE;
@@ -483,10 +292,9 @@ static void reset(struct request *rq)
     rq->stmt_ids = BV_NONE;
     rq->stmt_id = 0;
     rq->read_level = READ_LOCAL;
-    rq->read_concern_given = false;
+    rq->read_concern_given = rq->read_level_given = false;
     rq->after_cluster_time = rq->at_cluster_time = 0;
-    memset(&rq->wc, 0, sizeof(rq->wc));
-    rq->wc.w = -1;
+    write_concern_implicit(&rq->wc);
     rq->comment = BV_NONE;
     rq->max_time_ms = 0;
 }
@@ -504,12 +312,14 @@ int envelope_parse(struct request *rq)
         TRY_RETURN(parse_field(rq, &env, &e));
     TRY_RETURN(check_api(rq, &env));
     TRY_RETURN(check_transaction(rq, &env));
-    TRY_RETURN(check_read_concern(rq, bv_get(op->cmd, "readConcern")));
+    if (!rq->has_autocommit)
+        TRY_RETURN(read_concern_check(rq));
+    TRY_RETURN(write_concern_check(rq));
     if (rq->max_time_ms > 0 && op->deadline_us == 0 && (rq->cmd->flags & CMD_OWN_MAX_TIME) == 0)
         op->deadline_us = failpoints_armed()
                               ? failpoint_deadline(op->start_us, rq->max_time_ms * 1000)
                               : op->start_us + rq->max_time_ms * 1000;
     if (!bv_is_missing(rq->lsid) && rq->session == NULL)
         TRY_RETURN(session_checkout(rq));
-    return wait_cluster_time(rq);
+    return read_concern_wait(rq);
 }

@@ -20,6 +20,7 @@
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/open.h"
+#include "server/rw_defaults.h"
 #include "server/server.h"
 #include "server/sessions.h"
 #include "server/top.h"
@@ -220,11 +221,13 @@ static void server_init(struct server *s)
     s->sessions = sessions_new();
     s->cursors = cursors_new();
     s->top = top_new();
+    s->rw_defaults = rw_defaults_new();
     s->executor = executor_new(s);
 }
 
 static void server_fini(struct server *s)
 {
+    rw_defaults_free(s->rw_defaults);
     top_free(s->top);
     cursors_free(s->cursors);
     sessions_free(s->sessions);

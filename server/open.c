@@ -10,6 +10,7 @@
 #include "oplog/retry.h"
 #include "server/cursors.h"
 #include "server/executor.h"
+#include "server/rw_defaults.h"
 #include "server/sessions.h"
 #include "storage/catalog_write.h"
 
@@ -50,6 +51,20 @@ static void close_parts(struct opened *o)
     free(o);
 }
 
+static int load_defaults(struct server *s, struct opened *o, struct error *err)
+{
+    struct op op;
+    int rc;
+
+    op_init(&op);
+    op.database = &o->db;
+    rc = rw_defaults_load(s->rw_defaults, &op);
+    *err = op.err;
+    err->info = NULL;
+    op_fini(&op);
+    return rc;
+}
+
 int database_open(struct server *s, struct error *err)
 {
     const struct settings *set = &s->settings;
@@ -70,6 +85,7 @@ int database_open(struct server *s, struct error *err)
     TRY(engine_open(&engine_options, err, &o->db.engine));
     TRY(catalog_open(o->db.engine, err, &o->db.catalog));
     TRY(oplog_open(o->db.engine, &oplog_options, err, &o->db.oplog));
+    TRY(load_defaults(s, o, err));
     atomic_store(&s->database, &o->db);
     return 0;
 fail:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The end of every reply: what it says after the payload, and what it waits for before it goes. */
 #include "base/clock.h"
+#include "server/concerns.h"
 #include "server/dispatch.h"
 #include "server/failpoints.h"
 #include "server/server.h"
@@ -46,60 +47,14 @@ static void add_times(struct request *rq)
     bw_ts(w, "operationTime", done);
 }
 
-static void set_write_concern_error(struct request *rq, int code, const char *text)
+int reply_set_waits(struct request *rq)
 {
-    struct bw w;
-    char buf[32];
-
-    if (!bv_is_missing(rq->write_concern_error))
-        return;
-    bw_init(&w, &rq->op.arena);
-    bw_i32(&w, "code", code);
-    bw_str(&w, "codeName", error_name(code, buf));
-    bw_str(&w, "errmsg", text);
-    bw_doc_begin(&w, "errInfo");
-    bw_doc_begin(&w, "writeConcern");
-    if (rq->wc.tag != NULL)
-        bw_str(&w, "w", rq->wc.tag);
-    else
-        bw_i32(&w, "w", (int32_t)rq->wc.w);
-    bw_i64(&w, "wtimeout", rq->wc.wtimeout_ms);
-    bw_str(&w, "provenance", "clientSupplied");
-    bw_end(&w);
-    bw_end(&w);
-    rq->write_concern_error = bw_done(&w);
-}
-
-void reply_set_waits(struct request *rq)
-{
-    struct op *op = &rq->op;
-    struct oplog *o;
-
-    if (op->database == NULL || rq->cmd == NULL)
-        return;
-    o = op->database->oplog;
-    if ((rq->cmd->flags & CMD_WRITE) != 0) {
-        const struct write_concern *wc = &rq->wc;
-        bool durable = !wc->given || wc->w < 0 || wc->w > 1 || wc->tag != NULL || wc->j;
-
-        if (wc->given && wc->w == 0 && !wc->j)
-            op->ack_visible = 0;
-        else if (durable)
-            op->ack_durable = op->wrote_optime != 0 ? op->wrote_optime : oplog_allocated(o);
-        if (wc->tag != NULL)
-            set_write_concern_error(rq, ERR_UNKNOWN_REPL_WRITE_CONCERN,
-                                    arena_printf(&op->arena,
-                                                 "No write concern mode named '%s' found in "
-                                                 "replica set configuration",
-                                                 wc->tag));
-        else if (wc->w > 1)
-            set_write_concern_error(rq, ERR_UNSATISFIABLE_WRITE_CONCERN,
-                                    "Not enough data-bearing nodes");
-    } else if (rq->read_level == READ_MAJORITY || rq->read_level == READ_LINEARIZABLE) {
-        /* What was read may be newer than the last sync. Streams read only what is durable. */
-        if (!rq->change_stream)
-            op->ack_flush = oplog_flush_ticket(o);
-    }
+    if (rq->op.database == NULL || rq->cmd == NULL)
+        return 0;
+    if ((rq->cmd->flags & CMD_WRITE) == 0)
+        return read_concern_finish(rq);
+    write_concern_finish(rq);
+    return 0;
 }
 
 static bool stream_may_resume(int code)
@@ -195,6 +150,20 @@ static void add_write_concern_error(struct request *rq)
         return;
     add_labels(rq, labels(rq, (int)code));
     add_topology_version(rq, (int)code);
+}
+
+void reply_add_write_concern_error(struct request *rq)
+{
+    struct biter it = biter(rq->out);
+    struct belem e;
+
+    bw_init(&rq->reply, &rq->op.arena);
+    while (biter_next(&it, &e)) {
+        if (strcmp(e.key, "ok") == 0)
+            add_write_concern_error(rq);
+        bw_elem(&rq->reply, &e);
+    }
+    rq->out = bw_done(&rq->reply);
 }
 
 void reply_finish(struct request *rq)

@@ -107,6 +107,7 @@ static void clear_results(struct request *rq)
     op->ack_visible = op->ack_durable = op->ack_flush = 0;
     op->database = atomic_load(&rq->server->database);
     rq->write_concern_error = BV_NONE;
+    rq->ack_deadline_us = 0;
     rq->exhaust_reply = false;
     rq->close_after = false;
 }

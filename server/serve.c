@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "server/concerns.h"
 #include "server/dispatch.h"
 #include "server/server.h"
 #include "wire/legacy.h"
@@ -119,10 +121,16 @@ static enum conn_output send_reply(struct conn *c, struct request *rq)
 static int wait_ack(struct request *rq)
 {
     struct op *op = &rq->op;
+    int rc;
 
     if (op->database == NULL || (op->ack_visible | op->ack_durable | op->ack_flush) == 0)
         return 0;
-    return oplog_wait_ack(op->database->oplog, op);
+    rc = oplog_wait_ack(op->database->oplog, op);
+    if (rc == 0 || rq->ack_deadline_us == 0 || clock_mono_us() < rq->ack_deadline_us)
+        return rc;
+    op->unpark(op);
+    concern_timed_out(rq);
+    return oplog_wait_ack(op->database->oplog, op); /* still for what it wrote to be visible */
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -167,6 +175,8 @@ static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake
         }
         if (!c->sheltered)
             executor_arm(w->ex, c, EPOLLRDHUP | (rq->exhaust ? (uint32_t)EPOLLIN : 0), false);
+    } else if (rq->ack_deadline_us != 0) {
+        executor_timer_set(w->ex, rq, rq->ack_deadline_us);
     }
     atomic_fetch_add_explicit(&rq->server->counters.parked, 1, memory_order_relaxed);
     if (parking_park(&rq->parking, ret_reason))

@@ -13,6 +13,7 @@ struct executor;
 struct sessions;
 struct cursors;
 struct top;
+struct rw_defaults;
 
 /* Counted since the start; for serverStatus. */
 struct server_counters {
@@ -32,6 +33,7 @@ struct server {
     struct sessions *sessions;
     struct cursors *cursors;
     struct top *top;
+    struct rw_defaults *rw_defaults;
     struct topology topology;
     struct server_counters counters;
     _Atomic uint64_t gossip_time; /* newest $clusterTime that clients told */

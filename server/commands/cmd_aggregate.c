@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* aggregate. */
 #include "server/commands/cmd_query.h"
+#include "server/concerns.h"
 #include "server/cursors.h"
 #include "server/source_rows.h"
 
@@ -27,12 +28,6 @@ struct cursor_args {
 static const struct field cursor_fields[] = {
     {"batchSize", F_INT, offsetof(struct cursor_args, batch_size), FIELD_NON_NEGATIVE},
     {NULL, 0, 0, 0}};
-
-static const char *const read_levels[] = {[READ_LOCAL] = "local",
-                                          [READ_AVAILABLE] = "available",
-                                          [READ_MAJORITY] = "majority",
-                                          [READ_LINEARIZABLE] = "linearizable",
-                                          [READ_SNAPSHOT] = "snapshot"};
 
 /* {aggregate: "coll"} or {aggregate: 1} */
 static int target(struct request *rq, struct bv cmd, const char **ret_coll)
@@ -83,7 +78,7 @@ int aggregate_command_parse(struct request *rq, struct bv cmd, bool explaining,
     ret->spec.db = op->db;
     ret->spec.pipeline = ret->pipeline;
     ret->spec.allow_disk_use = ret->allow_disk_use;
-    ret->spec.read_level = rq->read_concern_given ? read_levels[rq->read_level] : NULL;
+    ret->spec.read_level = rq->read_level_given ? read_level_name(rq->read_level) : NULL;
     ret->spec.v1_tokens = !ret->generate_v2_tokens;
     ret->spec.vars = let.vars;
     ret->spec.let = let.ev;

@@ -327,36 +327,3 @@ int cmd_profile(struct request *rq)
     bw_f64(&rq->reply, "sampleRate", 1.0);
     return 0;
 }
-
-/* --- defaults ------------------------------------------------------------------------------- */
-
-struct rw_concern_args {
-    bool in_memory;
-};
-
-static const struct field rw_concern_fields[] = {
-    {"inMemory", F_BOOL, offsetof(struct rw_concern_args, in_memory), 0},
-    {NULL, 0, 0, 0},
-};
-
-int cmd_getDefaultRWConcern(struct request *rq)
-{
-    struct rw_concern_args args = {0};
-    struct bw *w = &rq->reply;
-
-    TRY_RETURN(fields_parse(&rq->op, "getDefaultRWConcern", rw_concern_fields, rq->op.cmd,
-                            FIELDS_COMMAND, &args));
-    bw_doc_begin(w, "defaultReadConcern");
-    bw_str(w, "level", "local");
-    bw_end(w);
-    bw_doc_begin(w, "defaultWriteConcern");
-    bw_str(w, "w", "majority");
-    bw_i32(w, "wtimeout", 0);
-    bw_end(w);
-    bw_str(w, "defaultWriteConcernSource", "implicit");
-    bw_str(w, "defaultReadConcernSource", "implicit");
-    bw_date(w, "localUpdateWallClockTime", rq->server->start_wall_ms);
-    if (args.in_memory)
-        bw_bool(w, "inMemory", true);
-    return 0;
-}

@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "query/write.h"
 #include "server/commands/cmd_common.h"
+#include "server/concerns.h"
 #include "server/failpoints.h"
 #include "server/sessions.h"
 
@@ -140,7 +141,7 @@ static void append_errors(struct batch *b)
 {
     struct bw *w = &b->rq->reply;
 
-    if (b->nerrors > 0)
+    if (b->nerrors > 0 && !write_concern_is_silent(&b->rq->wc))
         bw_bv(w, "writeErrors", bw_done(&b->errors));
     if (b->nretried > 0)
         bw_bv(w, "retriedStmtIds", bw_done(&b->retried));
