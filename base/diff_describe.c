@@ -23,10 +23,11 @@ struct describe {
     struct op *op;
     struct bw *w;
     enum part part;
-    char *path; /* components joined by dots */
+    char *path; /* components joined by dots: in `near`, in the arena when it grows */
     uint32_t len, cap;
     uint32_t depth;
     struct component components[LIMIT_DEPTH_MESSAGE + 2];
+    char near[256];
 };
 
 static int malformed(struct op *op, const char *what)
@@ -229,8 +230,13 @@ int diff_describe(struct op *op, struct bv diff, bool disambiguate, struct bw *w
 {
     static const char *const names[] = {"updatedFields", "removedFields", "truncatedArrays",
                                         "disambiguatedPaths"};
-    struct describe x = {.op = op, .w = w};
+    struct describe x;
 
+    x.op = op;
+    x.w = w;
+    x.path = x.near;
+    x.cap = sizeof(x.near);
+    x.len = x.depth = 0;
     if (diff.type != BV_DOC)
         return malformed(op, "not a document");
     for (x.part = PART_UPDATED; x.part <= (disambiguate ? PART_AMBIGUOUS : PART_TRUNCATED);

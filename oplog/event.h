@@ -92,12 +92,25 @@ int event_build(struct op *op, struct arena *a, struct oplog *o, const struct ev
 /* The invalidate event: {_id, operationType, clusterTime, wallTime}. */
 struct bv event_build_invalidate(struct arena *a, uint64_t cluster_time, int64_t wall_ms,
                                  struct bv token);
-/*
- * The fields that cost no lookup, for testing filters before the event is built: all but _id,
- * fullDocument, updateDescription, stateBeforeChange and fullDocumentBeforeChange, each exactly as
- * in the event. event_summary_has() tells whether the top-level field is one of them.
+
+/* --- single fields -----------------------------------------------------------------------------
+ *
+ * For testing filters before the event is built. Zeroed but for the first four members, one of
+ * these serves one event; what it has composed is remembered.
  */
-struct bv event_summary(struct arena *a, const struct event *e, bool expanded);
-bool event_summary_has(const char *field, size_t len);
+enum { EVENT_FIELDS = 16 };
+struct event_fields {
+    const struct event *e;
+    const struct event_options *opts;
+    struct op *op;       /* its error is left as if nothing had failed */
+    struct arena *arena; /* of what must be composed */
+    uint32_t asked, at_hand;
+    struct bv value[EVENT_FIELDS];
+};
+/* A top-level field exactly as event_build() would write it; BV_NONE: this event has none of that
+ * name. False: it is not at hand, since it takes an image, a lookup or the token. */
+bool event_field(struct event_fields *f, const char *name, struct bv *ret);
+/* False for a field that is at hand for no event. */
+bool event_field_ever(const char *name);
 
 #endif

@@ -42,30 +42,6 @@ static void write_subject(struct bw *w, const struct event *e, bool expanded)
         bw_bv(w, "operationDescription", e->description);
 }
 
-struct bv event_summary(struct arena *a, const struct event *e, bool expanded)
-{
-    struct bw w;
-
-    bw_init(&w, a);
-    write_head(&w, e, expanded, BV_NONE);
-    write_subject(&w, e, expanded);
-    return bw_done(&w);
-}
-
-bool event_summary_has(const char *field, size_t len)
-{
-    static const char *const fields[] = {
-        "to",          "txnNumber",           "lsid",     "operationType",
-        "clusterTime", "collectionUUID",      "wallTime", "ns",
-        "documentKey", "operationDescription"};
-
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        if (strlen(fields[i]) == len && memcmp(fields[i], field, len) == 0)
-            return true;
-    }
-    return false;
-}
-
 struct bv event_build_invalidate(struct arena *a, uint64_t cluster_time, int64_t wall_ms,
                                  struct bv token)
 {

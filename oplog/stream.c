@@ -373,7 +373,7 @@ static int show(struct stream *s, struct op *op, struct arena *scratch, const st
                 struct bv *ret)
 {
     struct event e;
-    bool found, wanted = false, accepted = true;
+    bool found, wanted = false;
 
     *ret = BV_NONE;
     TRY_RETURN(event_open(op, scratch, c, &e, &found));
@@ -386,9 +386,7 @@ static int show(struct stream *s, struct op *op, struct arena *scratch, const st
     }
     if (ends_scope(s, &e))
         queue_invalidate(s, scratch, &e);
-    if (s->o.accept != NULL)
-        TRY_RETURN(s->o.accept(s->o.accept_arg, op, scratch, &e, &accepted));
-    if (!accepted)
+    if (s->o.accept != NULL && !s->o.accept(s->o.accept_arg, op, &e))
         return 0;
     TRY_RETURN(build(s, op, scratch, &e, ret));
     s->emitted = c->row.optime;

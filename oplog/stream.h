@@ -33,10 +33,9 @@ struct stream_options {
     uint64_t start_time;
     struct resume_token resume; /* views live as long as the stream */
     struct bv resume_doc;       /* the token as the client gave it */
-    /* Push-down: false in *ret drops the event before it is built. Asked for events behind the
-     * resume point only; an event that ends the stream ends it all the same. May be NULL. */
-    int (*accept)(void *arg, struct op *op, struct arena *scratch, const struct event *e,
-                  bool *ret);
+    /* Push-down: false drops the event before it is built. Asked for events behind the resume
+     * point only; an event that ends the stream ends it all the same. May be NULL. */
+    bool (*accept)(void *arg, struct op *op, const struct event *e);
     void *accept_arg;
 };
 

@@ -210,7 +210,8 @@ static int open_stream(struct op *op, const struct aggregate_spec *s, struct qcu
                                       .vars = s->vars,
                                       .let = s->let,
                                       .read_level = s->read_level,
-                                      .v1_tokens = s->v1_tokens};
+                                      .v1_tokens = s->v1_tokens,
+                                      .as_written = s->as_written};
 
     return change_stream_open(op, &args, ret);
 }

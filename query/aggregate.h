@@ -16,6 +16,7 @@ struct aggregate_spec {
     bool allow_disk_use;
     const char *read_level; /* as given, or NULL; change streams allow "majority" only */
     bool v1_tokens;         /* of change streams: in the form of older servers */
+    bool as_written;        /* of change streams: filters are not pushed down */
     struct expr_vars *vars; /* let; may be NULL */
     const struct eval *let;
     /* Source stages that the server answers ($currentOp, $collStats, ...): called when the first

@@ -28,7 +28,8 @@ struct cs_cursor {
     struct stream *stream;
     struct scope scope;
     struct pushed_filter pushed;
-    bool expanded;
+    struct arena row_scratch;   /* of the pushed filter, within a batch */
+    struct event_options event; /* as the stream has them */
     bool splits;                /* $changeStreamSplitLargeEvent is the last stage */
     struct event_split split;   /* the event being handed out in fragments */
     struct resume_token resume; /* a fragment's, until its event has come by; else fragment -1 */
@@ -60,17 +61,22 @@ static int source_next(struct stage *s, struct exec *x, struct bv *ret, bool *re
 
 static const struct stage_ops source_ops = {.name = "$changeStream", .next = source_next};
 
-static int accept_event(void *arg, struct op *op, struct arena *scratch, const struct event *e,
-                        bool *ret)
+/* What the test composes lies in memory of its own: the stages find the scratch as it would be
+ * without it. */
+static bool accept_event(void *arg, struct op *op, const struct event *e)
 {
     struct cs_cursor *c = arg;
+    struct event_fields fields = {.e = e, .opts = &c->event, .op = op, .arena = &c->row_scratch};
+    struct eval *ev = &c->x->ev;
+    bool keep;
 
-    (void)op;
-    if (c->pushed.n == 0) {
-        *ret = true;
-        return 0;
-    }
-    return pushed_filter_test(&c->pushed, &c->x->ev, event_summary(scratch, e, c->expanded), ret);
+    if (c->pushed.n == 0)
+        return true;
+    arena_reset(&c->row_scratch);
+    ev->scratch = &c->row_scratch;
+    keep = pushed_filter_keeps(&c->pushed, ev, &fields);
+    ev->scratch = &c->x->scratch;
+    return keep;
 }
 
 /* --- updateLookup ------------------------------------------------------------------------------
@@ -221,6 +227,7 @@ static void cs_save(struct qcursor *qc, struct exec *x)
 
     stage_save(c->last, x);
     stream_save(c->stream);
+    arena_fini(&c->row_scratch);
     c->x = NULL;
     c->snapshot_time = 0;
 }
@@ -258,6 +265,7 @@ static void cs_close(struct qcursor *qc)
     if (c->last != NULL)
         stage_close(c->last);
     split_end(&c->split);
+    arena_fini(&c->row_scratch);
     stream_free(c->stream);
 }
 
@@ -342,8 +350,8 @@ static int chain_stages(struct cs_cursor *c, struct op *op, const struct change_
     struct pipeline p;
 
     TRY_RETURN(pipeline_parse(op, a, user_stages(a, args->pipeline, c->splits), &ctx, &p));
-    if (p.n > 0 && p.stages[0]->match != NULL)
-        pushed_filter_init(&c->pushed, a, p.stages[0]->match);
+    if (!args->as_written)
+        pushed_filter_init(&c->pushed, a, &p);
     c->source.ops = &source_ops;
     c->source.spec = bv_dup(a, bv_first(bv_first(args->pipeline, NULL), NULL));
     c->last = pipeline_link(&p, &c->source);
@@ -370,12 +378,12 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
             c->vars[i] = bv_dup(a, args->let->vars[i]);
     }
     c->scope = o.scope;
-    c->expanded = o.event.expanded;
     c->resume = o.resume;
     if (o.start != STREAM_FROM_TOKEN)
         c->resume.fragment = -1;
     o.event.lookup = look_up;
     o.event.lookup_arg = c;
+    c->event = o.event;
     o.accept = accept_event;
     o.accept_arg = c;
     c->stream = stream_new(op->database->oplog, &o);

@@ -13,6 +13,7 @@ struct change_stream_args {
     const struct eval *let; /* their values; NULL with vars */
     const char *read_level; /* explicit readConcern level, or NULL */
     bool v1_tokens;         /* {$_generateV2ResumeTokens: false} */
+    bool as_written;        /* no push-down */
 };
 
 /* Opens nothing that waits: the cursor's first batch does. Errors of reference A.2 to A.4. */

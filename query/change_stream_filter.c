@@ -1,49 +1,74 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which parts of a leading $match can be tested before an event is built. */
+/*
+ * Push-down: the leading $match stages, tested on an entry before its event is built. An event is
+ * dropped only when the stages are certain to drop it, and without an error; they stay in the chain
+ * all the same, so this saves work and changes nothing.
+ */
 #include "query/change_stream_internal.h"
 
-static void check_path(void *arg, const char *path)
+static bool get_field(void *arg, const char *name, struct bv *ret)
 {
-    if (!event_summary_has(path, strcspn(path, ".")))
-        *(bool *)arg = false;
+    return event_field(arg, name, ret);
 }
 
-/* False for a filter that reads what a summary lacks, or may read anything (the path ""). */
-static bool reads_summary_only(const struct match *m)
+static struct match_fields fields_of(struct event_fields *e)
 {
-    bool ok = true;
-
-    match_paths(m, check_path, &ok);
-    return ok;
+    return (struct match_fields){.get = get_field, .ever = event_field_ever, .arg = e};
 }
 
-static void add(struct pushed_filter *f, const struct match *m)
+/* False: nothing behind this part may be tested. */
+static bool add(struct pushed_filter *f, const struct match *m)
 {
-    if (reads_summary_only(m))
+    const struct match_fields fields = fields_of(NULL);
+    bool no, risk;
+
+    match_outlook(m, &fields, &no, &risk);
+    if (no)
         f->parts[f->n++] = m;
+    return no || !risk;
 }
 
-void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct match *m)
+static size_t parts_of(const struct match *m)
 {
-    size_t n = match_nchildren(m);
+    return match_kind(m) == MATCH_AND ? match_nchildren(m) : 1;
+}
 
-    f->n = 0;
-    f->parts = ARENA_ARRAY(a, const struct match *, n + 1);
-    if (match_kind(m) != MATCH_AND) {
-        add(f, m);
-        return;
+static bool add_parts(struct pushed_filter *f, const struct match *m)
+{
+    if (match_kind(m) != MATCH_AND)
+        return add(f, m);
+    for (size_t i = 0; i < match_nchildren(m); i++) {
+        if (!add(f, match_child(m, i)))
+            return false;
     }
-    for (size_t i = 0; i < n; i++)
-        add(f, match_child(m, i));
+    return true;
 }
 
-int pushed_filter_test(const struct pushed_filter *f, struct eval *ev, struct bv summary, bool *ret)
+void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct pipeline *p)
 {
-    *ret = true;
-    eval_set_row(ev, summary);
-    for (size_t i = 0; i < f->n && *ret; i++)
-        TRY_RETURN(match_test(f->parts[i], ev, summary, ret, NULL));
-    return 0;
+    size_t stages = 0, n = 0;
+
+    for (; stages < p->n && p->stages[stages]->match != NULL; stages++)
+        n += parts_of(p->stages[stages]->match);
+    f->n = 0;
+    f->parts = ARENA_ARRAY(a, const struct match *, n);
+    for (size_t i = 0; i < stages; i++) {
+        if (!add_parts(f, p->stages[i]->match))
+            return;
+    }
+}
+
+bool pushed_filter_keeps(const struct pushed_filter *f, struct eval *ev, struct event_fields *e)
+{
+    const struct match_fields fields = fields_of(e);
+
+    for (size_t i = 0; i < f->n; i++) {
+        enum match_answer answer = match_foresee(f->parts[i], ev, &fields);
+
+        if (answer == MATCH_NO || answer == MATCH_RISK)
+            return answer == MATCH_RISK;
+    }
+    return true;
 }
 
 void pushed_filter_explain(const struct pushed_filter *f, struct arena *a, struct bw *w)

@@ -13,19 +13,19 @@ int change_stream_parse(struct op *op, const struct change_stream_args *args, bo
                         struct arena *a, struct stream_options *ret) MUST_CHECK;
 
 /*
- * Push-down: the parts of a leading $match that read only what an event's summary has. They are
- * tested before the event is built; the $match stage itself stays in the chain.
+ * Push-down: the parts of the $match stages right behind $changeStream that can be told for some
+ * entries before the event is built. The stages stay in the chain.
  */
 struct pushed_filter {
     const struct match **parts;
     size_t n;
 };
-void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct match *m);
+/* Views of the pipeline's filters. */
+void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct pipeline *p);
+/* False: the stages would drop the event. ev: its scratch takes what the test composes. */
+bool pushed_filter_keeps(const struct pushed_filter *f, struct eval *ev, struct event_fields *e);
 /* Appends pushedDown, the array of the parts; nothing when there are none. */
 void pushed_filter_explain(const struct pushed_filter *f, struct arena *a, struct bw *w);
-/* `summary` is what event_summary() gives. */
-int pushed_filter_test(const struct pushed_filter *f, struct eval *ev, struct bv summary,
-                       bool *ret) MUST_CHECK;
 
 /* --- splitting large events (change_stream_split.c) ---------------------------------------------
  */

@@ -244,3 +244,12 @@ bool expr_reads_document(const struct expr *e)
     expr_paths(e, note_read, &reads);
     return reads;
 }
+
+bool expr_volatile(const struct expr *e)
+{
+    bool found = e->is_volatile;
+
+    for (uint32_t i = 0; i < e->nargs && !found; i++)
+        found = e->args[i] != NULL && expr_volatile(e->args[i]);
+    return found;
+}

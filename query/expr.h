@@ -57,6 +57,8 @@ void expr_paths(const struct expr *e, void (*fn)(void *arg, const char *path), v
 
 /* True when it reads the document at all ($$ROOT included). */
 bool expr_reads_document(const struct expr *e);
+/* True when it may differ from one evaluation to the next ($rand). */
+bool expr_volatile(const struct expr *e);
 /* True for names of operators ("$add"), also of those that are not built. */
 bool expr_known(const char *name);
 

@@ -26,6 +26,29 @@ int match_test(const struct match *m, struct eval *ev, struct bv doc, bool *ret,
                int32_t *ret_position) MUST_CHECK;
 bool match_is_empty(const struct match *m);
 
+/*
+ * Testing a document of which not all is at hand. MATCH_NO and MATCH_YES are what match_test() on
+ * the whole document is certain to give. MATCH_MAYBE: that cannot be told, but the test will not
+ * fail. MATCH_RISK: it cannot be told and the test may fail, so nothing may be concluded from what
+ * stands behind it.
+ */
+enum match_answer { MATCH_NO, MATCH_YES, MATCH_MAYBE, MATCH_RISK };
+struct match_fields {
+    /* The value of a top-level field, BV_NONE when the document has none of that name. False: it is
+     * not at hand. The view must live until the test is over. */
+    bool (*get)(void *arg, const char *name, struct bv *ret);
+    /* False for fields that are never at hand, whatever the document. */
+    bool (*ever)(const char *name);
+    void *arg;
+};
+/* Sets no error. */
+enum match_answer match_foresee(const struct match *m, struct eval *ev,
+                                const struct match_fields *f);
+/* What match_foresee() can at all come to with such fields: whether MATCH_NO is among it, and
+ * whether MATCH_RISK is. */
+void match_outlook(const struct match *m, const struct match_fields *f, bool *ret_no,
+                   bool *ret_risk);
+
 /* For the planner and for push-down: a read-only view of the tree. */
 enum match_kind {
     MATCH_AND,

@@ -99,6 +99,9 @@ int match_bad_value(struct match_parser *p, const char *text);
 const char *match_show_elem(struct match_parser *p, const struct belem *e);
 int match_check_depth(struct match_parser *p, unsigned depth, struct bv at) MUST_CHECK;
 
+/* A leaf's test when the first part of its path has led to v (BV_NONE: nowhere). */
+int match_test_below(const struct match *m, struct eval *ev, struct bv v, bool *ret) MUST_CHECK;
+
 /* The bit of a BSON type in a $type set. */
 static inline uint64_t match_type_bit(uint8_t type)
 {

@@ -291,19 +291,40 @@ static bool walk_array(struct walk *w, uint32_t part, struct bv array, int32_t o
     return last && visit(w, array, offset);
 }
 
+static struct walk walk_new(struct tester *t, const struct match *m)
+{
+    bool whole =
+        m->test == MATCH_SIZE || m->test == MATCH_ELEM_VALUE || m->test == MATCH_ELEM_OBJECT;
+
+    return (struct walk){t, m, !whole, -1};
+}
+
 static bool test_path(struct tester *t, const struct match *m, struct bv doc, int32_t *position)
 {
-    struct walk w = {t, m, true, -1};
-    bool hit;
+    struct walk w = walk_new(t, m);
+    bool hit = walk_doc(&w, 0, doc, -1);
 
-    w.enter_last =
-        m->test != MATCH_SIZE && m->test != MATCH_ELEM_VALUE && m->test != MATCH_ELEM_OBJECT;
-    hit = walk_doc(&w, 0, doc, -1);
     if (t->rc != 0)
         return false;
     if (hit && !m->negate && position != NULL && w.position >= 0)
         *position = w.position;
     return hit != m->negate;
+}
+
+int match_test_below(const struct match *m, struct eval *ev, struct bv v, bool *ret)
+{
+    struct tester t = {ev, 0, -1};
+    struct walk w = walk_new(&t, m);
+    bool last = m->dp->n == 1, hit;
+
+    if (v.type == BV_ARRAY && (!last || w.enter_last))
+        hit = walk_array(&w, 1, v, -1);
+    else if (v.type == BV_DOC && !last)
+        hit = walk_doc(&w, 1, v, -1);
+    else
+        hit = visit(&w, last ? v : BV_NONE, -1);
+    *ret = hit != m->negate;
+    return t.rc;
 }
 
 /* --- documents -------------------------------------------------------------------------------- */

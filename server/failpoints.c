@@ -338,3 +338,12 @@ int64_t failpoint_deadline(int64_t start_us, int64_t max_time_us)
     }
     return deadline_us;
 }
+
+bool failpoint_as_written(const struct request *rq)
+{
+    struct failpoint_data *d = enter(FAILPOINT_AS_WRITTEN, rq, NULL);
+
+    if (d != NULL)
+        put(d);
+    return d != NULL;
+}

@@ -74,6 +74,8 @@ int failpoint_get_more(struct request *rq) MUST_CHECK;
 int failpoint_before_commit(struct op *op) MUST_CHECK;
 /* The deadline (monotonic) of a request that began at start_us with this maxTimeMS. */
 int64_t failpoint_deadline(int64_t start_us, int64_t max_time_us);
+/* disablePipelineOptimization: whether the pipeline is to run as it is written. */
+bool failpoint_as_written(const struct request *rq);
 
 /* Gives up what rq was chosen with. */
 void failpoint_release(struct request *rq);

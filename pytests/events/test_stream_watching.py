@@ -207,9 +207,9 @@ def explain_stream(db, match):
 
 
 def test_explain_shows_the_chain(db):
-    stages = explain_stream(db, {"fullDocument.x": 1})
+    stages = explain_stream(db, {"_id._data": "x"})
     assert stages[0] == {"$changeStream": {}}
-    assert stages[1] == {"$match": {"fullDocument.x": 1}}
+    assert stages[1] == {"$match": {"_id._data": "x"}}
     assert list(stages[2]) == ["$project"]
     assert stages[3:] == [{"$changeStreamSplitLargeEvent": {}}]
 
@@ -218,7 +218,10 @@ def test_explain_shows_the_chain(db):
     "match, pushed",
     [
         ({"operationType": "insert"}, [{"operationType": {"$eq": "insert"}}]),
-        ({"ns.coll": "c", "fullDocument.x": 1}, [{"ns.coll": {"$eq": "c"}}]),
+        ({"ns.coll": "c", "_id": 1}, [{"ns.coll": {"$eq": "c"}}]),
+        ({"ns.coll": "c", "fullDocument.x": 1}, [{"ns.coll": {"$eq": "c"}}, {"fullDocument.x": {"$eq": 1}}]),
+        ({"updateDescription.updatedFields.a": None}, [{"updateDescription.updatedFields.a": {"$eq": None}}]),
+        ({"$nor": [{"to": 1}, {"_id": 1}]}, [{"$nor": [{"to": {"$eq": 1}}, {"_id": {"$eq": 1}}]}]),
         ({"documentKey._id": {"$gt": 5}}, [{"documentKey._id": {"$gt": 5}}]),
     ],
 )

@@ -3,6 +3,7 @@
 #include "server/commands/cmd_query.h"
 #include "server/concerns.h"
 #include "server/cursors.h"
+#include "server/failpoints.h"
 #include "server/source_rows.h"
 
 static const struct field aggregate_fields[] = {
@@ -80,6 +81,7 @@ int aggregate_command_parse(struct request *rq, struct bv cmd, bool explaining,
     ret->spec.allow_disk_use = ret->allow_disk_use;
     ret->spec.read_level = rq->read_level_given ? read_level_name(rq->read_level) : NULL;
     ret->spec.v1_tokens = !ret->generate_v2_tokens;
+    ret->spec.as_written = failpoints_armed() && failpoint_as_written(rq);
     ret->spec.vars = let.vars;
     ret->spec.let = let.ev;
     ret->spec.rows = source_rows_for;

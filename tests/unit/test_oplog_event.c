@@ -345,37 +345,85 @@ static void tokens_name_the_event(void **state)
     assert_false(t.has_uuid);
 }
 
-static void summary_holds_the_fields_it_names(void **state)
+static void fields_at_hand_are_those_of_the_event(void **state)
 {
     static const char *const entries[] = {
-        ENTRY("i", "d.c", "{'_id': 1, 'x': 2}", "'o2': {'_id': 1}, "), UPDATE,
+        ENTRY("i", "d.c", "{'_id': 1, 'x': 2}", "'o2': {'_id': 1}, "),
+        UPDATE,
+        ENTRY("u", "d.c", "{'_id': 1, 'x': 3}", "'o2': {'_id': 1}, "),
         ENTRY("d", "d.c", "{'_id': 1}", ""),
+        ENTRY("c", "d.$cmd", "{'dropDatabase': 1}", ""),
         ENTRY("c", "d.$cmd", "{'collMod': 'c', 'index': {'name': 'a_1'}}",
               "'o2': {'collectionOptions_old': {'uuid': 1}}, "),
+        ENTRY("i", "d.system.views", "{'_id': 'd.v', 'viewOn': 'c', 'pipeline': []}", ""),
         ENTRY("c", "d.$cmd", "{'renameCollection': 'd.c', 'to': 'e.f'}", "")};
+    static const char *const names[] = {"to",
+                                        "txnNumber",
+                                        "lsid",
+                                        "_id",
+                                        "operationType",
+                                        "clusterTime",
+                                        "wallTime",
+                                        "fullDocument",
+                                        "collectionUUID",
+                                        "ns",
+                                        "documentKey",
+                                        "operationDescription",
+                                        "splitEvent",
+                                        "",
+                                        "updateDescription",
+                                        "rawUpdateDescription",
+                                        "stateBeforeChange",
+                                        "fullDocumentBeforeChange"};
+    size_t hidden = 0;
 
     (void)state;
-    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-        for (int x = 0; x < 2; x++) {
-            struct event_options opts = {.expanded = x != 0};
-            struct change c = change_of(entries[i]);
-            struct event e = open_event(&c);
-            struct bv whole, summary = event_summary(&op.arena, &e, opts.expanded);
-            struct biter it;
-            struct belem f;
+    stored_image = json(&op.arena, "{'_id': 1, 'x': 1, 'y': 1}");
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]) * 32; i++) {
+        struct event_options opts = {.expanded = i % 2 != 0,
+                                     .raw_update = i / 2 % 2 != 0,
+                                     .full = i / 4 % 2 ? FULL_WHEN_AVAILABLE : FULL_DEFAULT,
+                                     .before = i / 8 % 2 ? BEFORE_REQUIRED : BEFORE_OFF};
+        struct change c = change_of(entries[i / 32]);
+        struct event_fields f = {.opts = &opts, .op = &op, .arena = &op.arena};
+        struct event e;
+        struct bv whole, v;
 
-            assert_int_equal(build(entries[i], &opts, &whole), 0);
-            it = biter(whole);
-            while (biter_next(&it, &f)) {
-                struct bv v = bv_get(summary, f.key);
-
-                if (event_summary_has(f.key, f.key_len))
-                    assert_true(bv_identical(v, f.v));
-                else
-                    assert_true(bv_is_missing(v));
+        c.in_txn = i / 16 % 2 != 0;
+        c.row.lsid = json(&op.arena, "{'id': 1}");
+        e = open_event(&c);
+        f.e = &e;
+        assert_int_equal(
+            event_build(&op, &op.arena, NULL, &e, &opts, json(&op.arena, "{'_data': 'T'}"), &whole),
+            0);
+        for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+            for (int again = 0; again < 2; again++) {
+                if (!event_field(&f, names[n], &v))
+                    hidden++;
+                else if (!bv_identical(v, bv_get(whole, names[n])))
+                    fail_msg("%s of %s", names[n], bv_show(&op.arena, whole, 1000));
             }
         }
     }
+    /* _id always; of updates the document, of three types the document before */
+    assert_int_equal(hidden, 2 * (8 * 32 + 16 + 3 * 16));
+    assert_false(event_field_ever("_id"));
+    assert_true(event_field_ever("fullDocumentBeforeChange"));
+    assert_true(event_field_ever("x"));
+}
+
+static void a_malformed_diff_is_not_at_hand(void **state)
+{
+    struct event_options opts = {.expanded = false};
+    struct change c = change_of(
+        ENTRY("u", "d.c", "{'$v': 2, 'diff': {'sa': {'a': true, 'x': 1}}}", "'o2': {'_id': 1}, "));
+    struct event e = open_event(&c);
+    struct event_fields f = {.e = &e, .opts = &opts, .op = &op, .arena = &op.arena};
+    struct bv v;
+
+    (void)state;
+    assert_false(event_field(&f, "updateDescription", &v));
+    assert_int_equal(op.err.code, 0);
 }
 
 static void invalidate_events_are_short(void **state)
@@ -404,7 +452,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(update_lookup_is_for_updates_only, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_changes, setup, teardown),
         cmocka_unit_test_setup_teardown(tokens_name_the_event, setup, teardown),
-        cmocka_unit_test_setup_teardown(summary_holds_the_fields_it_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(fields_at_hand_are_those_of_the_event, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_malformed_diff_is_not_at_hand, setup, teardown),
         cmocka_unit_test_setup_teardown(invalidate_events_are_short, setup, teardown),
     };
 

@@ -499,14 +499,12 @@ static void what_invalidates_which_scope(void **state)
     }
 }
 
-static int accept_none(void *arg, struct op *o, struct arena *a, const struct event *e, bool *ret)
+static bool accept_none(void *arg, struct op *o, const struct event *e)
 {
     (void)o;
-    (void)a;
     (void)e;
     ++*(int *)arg;
-    *ret = false;
-    return 0;
+    return false;
 }
 
 static void a_filter_hides_events_but_not_the_end(void **state)
