@@ -73,7 +73,8 @@ $(B)/%.o: %.c
 $(B)/tests/unit/%: tests/unit/%.c $(B)/librunnel.a
 	@mkdir -p $(@D)
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $< $(B)/librunnel.a $(ALL_LIBS) -lcmocka
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d -MT $@ -o $@ $(filter %.c %.o,$^) $(B)/librunnel.a \
+		$(ALL_LIBS) -lcmocka
 
 # Clients of a running server; they link libmongoc and nothing of ours.
 $(B)/tests/integration/%: tests/integration/%.c
@@ -84,16 +85,21 @@ $(B)/tests/integration/%: tests/integration/%.c
 		$(shell pkg-config --cflags --libs libmongoc-1.0) -lcmocka
 
 # The benchmark's client, and the server whose dispatcher is the skeleton's.
-$(B)/tests/bench/bench_insert: $(B)/tests/bench/bench_insert.o $(B)/librunnel.a
+BENCH_OBJ := $(filter-out $(B)/tests/bench/skeleton.o,$(patsubst %.c,$(B)/%.o,$(wildcard tests/bench/*.c)))
+BENCH_BIN := $(B)/tests/bench/bench $(B)/tests/bench/skeleton
+
+$(B)/tests/bench/bench: $(BENCH_OBJ) $(B)/librunnel.a
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(ALL_LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -rdynamic -o $@ $^ $(ALL_LIBS)
 
 $(B)/tests/bench/skeleton: $(MAIN_OBJ) $(B)/tests/bench/skeleton.o $(B)/librunnel.a
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_CFLAGS) -rdynamic -o $@ $^ $(ALL_LIBS)
 
+$(B)/tests/unit/test_bench_hist: $(B)/tests/bench/hist.o
+
 bench: deps
-	@$(MAKE) --no-print-directory -j$(JOBS) all $(B)/tests/bench/bench_insert $(B)/tests/bench/skeleton
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)
 	python3 tests/bench/bench.py --build $(B) $(BENCH_ARGS)
 
 lib: $(B)/librunnel.a

@@ -1,105 +1,123 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the benchmarks and prints one line per target: measured, ceiling, ratio.
+"""Runs the benchmarks: one line per target with measured, ceiling, ratio and peer.
 
-    make bench            (BENCH_ARGS="--seconds 2 --repeats 5")
+    make bench            (BENCH_ARGS="--quick", "--only fanout,drain", "--peer mongodb://...")
 
-Server and ceiling (the skeleton, tests/bench/skeleton.c) take turns, each on a fresh directory of the same
-disk; a figure is the median of the repeats. Nothing but ratios within one run is worth comparing.
+Servers and ceilings take turns on fresh directories of the same disk; a figure is the median of the
+repeats. Only ratios within one run are worth comparing. The result also goes to build/bench.json, from
+which `make bench-docs` makes docs/performance.md.
 """
 
 import argparse
 import json
-import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "pytests"))
+sys.path.insert(0, str(HERE))
 
-import server as harness  # noqa: E402
+import sections  # noqa: E402
+from results import Results, show  # noqa: E402
+from servers import NotAvailable, Runnel, peer_factory  # noqa: E402
 
-CONNECTIONS = (1, 8, 32, 256)
-INSERT_TARGET = 0.5
-START_TARGETS_MS = {"disk": 50, "memory": 25}
-
-
-def insert_load(build, binary, connections, seconds, w):
-    os.environ["RUNNELD"] = str(build / binary)
-    with tempfile.TemporaryDirectory(prefix="runnel-bench-") as path:
-        with harness.Server(path=os.path.join(path, "data")) as srv:
-            command = [build / "tests/bench/bench_insert", str(srv.port), str(connections), "0.3", *w]
-            subprocess.run(command, check=True, capture_output=True)  # warms up; makes the collection
-            command[3] = str(seconds)
-            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return json.loads(out)
+FULL = dict(seconds=0.8, repeats=3, connections=[1, 2, 4, 8, 16, 32, 64, 128, 256], docs=100_000,
+            pairs=10, parked=[100, 1000, 10000], parked_series=[625, 1250, 2500, 5000],
+            entries=5_000_000, steps=5, load_seconds=150, peer_entries=300_000, drain=100_000,
+            scan=200_000, mix_seconds=9.0, starts=20)
+QUICK = dict(FULL, seconds=0.4, repeats=1, connections=[1, 8, 32, 256], docs=20_000, pairs=3,
+             parked=[1000, 10000], parked_series=[], entries=500_000, steps=3, load_seconds=20,
+             peer_entries=20_000, drain=100_000, scan=50_000, mix_seconds=6.0, starts=5)
 
 
-def inserts(build, args, rows):
-    for w, label in (([], "durable"), (["1"], "w:1")):
-        for n in CONNECTIONS if label == "durable" else (32,):
-            ours, floor = [], []
-            for _ in range(args.repeats):
-                ours.append(insert_load(build, "runneld", n, args.seconds, w))
-                floor.append(insert_load(build, "tests/bench/skeleton", n, args.seconds, w))
-            a = statistics.median(r["ops_per_second"] for r in ours)
-            b = statistics.median(r["ops_per_second"] for r in floor)
-            p99 = statistics.median(r["p99_us"] for r in ours)
-            target = INSERT_TARGET if label == "durable" else None
-            rows.append((f"insert 200 B, {label}, {n} connections", a, b, a / b, target, p99))
-            print_row(rows[-1])
+class Bench:
+    """What the sections share: the plan, the binaries, the results."""
+
+    def __init__(self, build, plan, peer):
+        self.build = build
+        self.plan = plan
+        self.make_peer = peer
+        self.results = None
+
+    def client(self, workload, server=None, timeout=120, **arguments):
+        """Runs one workload of the client; its result as a dict."""
+        command = [self.build / "tests/bench/bench", workload]
+        if server is not None:
+            arguments = dict(uri=server.uri, pid=server.pid, **arguments)
+        command += [f"{k}={v}" for k, v in arguments.items()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        if done.returncode != 0:
+            raise RuntimeError(f"{workload}: {done.stderr.strip()[:300]}")
+        return json.loads(done.stdout)
+
+    def bare(self, workload, **arguments):
+        """A ceiling that needs a directory, a fresh one."""
+        with tempfile.TemporaryDirectory(prefix="runnel-bench-") as path:
+            return self.client(workload, dir=path, **arguments)
+
+    def ours(self, *options):
+        return Runnel(self.build / "runneld", *options)
+
+    def skeleton(self):
+        return Runnel(self.build / "tests/bench/skeleton")
+
+    def peer(self):
+        if self.make_peer is None:
+            raise NotAvailable("no peer")
+        return self.make_peer()
+
+    def try_client(self, workload, server, **arguments):
+        """For peers: None where it cannot do the workload, or not in time."""
+        if server is None:
+            return None
+        try:
+            return self.client(workload, server, timeout=60, **arguments)
+        except (RuntimeError, subprocess.TimeoutExpired, json.JSONDecodeError) as e:
+            self.results.note(f"{server.name} cannot do {workload}: {str(e)[:160]}")
+            return None
 
 
-def start_up(build, args, rows):
-    """From exec to the first acknowledged insert, on a new directory."""
-    del args
-    os.environ["RUNNELD"] = str(build / "runneld")
-    once = [build / "tests/bench/bench_insert", None, "1", "0.000001"]
-    for kind, target in START_TARGETS_MS.items():
-        times = []
-        for _ in range(20):
-            with tempfile.TemporaryDirectory(prefix="runnel-bench-") as path:
-                where = ["--memory"] if kind == "memory" else ["--dbpath", os.path.join(path, "data")]
-                begun = time.perf_counter()
-                process = subprocess.Popen(
-                    [build / "runneld", "--port", "0", *where],
-                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                )
-                port = process.stdout.readline().rsplit(":", 1)[1].split("/")[0]
-                once[1] = port
-                subprocess.run(once, check=True, capture_output=True)
-                times.append((time.perf_counter() - begun) * 1000)
-                process.terminate()
-                process.wait(30)
-        ms = statistics.median(times)
-        rows.append((f"start to first insert, {kind} (ms, client's start included)", ms, target, ms / target, None, 0))
-        verdict = "met" if ms <= target else "missed"
-        print(f"{rows[-1][0]:60} {ms:10.1f} {target:10} {'':>6} {verdict}", flush=True)
-        rows[-1] = (*rows[-1], verdict)
+def name_of_peer(bench):
+    try:
+        with bench.peer() as peer:
+            return peer.name
+    except NotAvailable as e:
+        print(f"peer not available: {e}")
+        bench.make_peer = None
+        return None
 
 
-def print_row(row):
-    name, ours, ceiling, ratio, target, p99 = row
-    verdict = "" if target is None else ("met" if ratio >= target else "missed")
-    print(f"{name:60} {ours:10.0f} {ceiling:10.0f} {ratio:6.2f} {verdict}  p99 {p99:.0f} us", flush=True)
+def run(bench, only):
+    bench.results = Results(name_of_peer(bench))
+    for name, section in sections.ALL.items():
+        if only and name not in only:
+            continue
+        began = time.monotonic()
+        try:
+            section(bench)
+        except (RuntimeError, NotAvailable, OSError, subprocess.SubprocessError,
+                json.JSONDecodeError) as e:
+            bench.results.failed(0, name, str(e)[:200])
+        print(f"    {name}: {show(time.monotonic() - began)} s", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build/release", type=pathlib.Path)
-    parser.add_argument("--seconds", default=2.0, type=float)
-    parser.add_argument("--repeats", default=3, type=int)
+    parser.add_argument("--quick", action="store_true", help="short runs: ratios are rough")
+    parser.add_argument("--only", help="sections, comma-separated: " + ", ".join(sections.ALL))
+    parser.add_argument("--peer", default="secantus",
+                        help="secantus, mongod, a URI of a server that runs already, or none")
+    parser.add_argument("--json", default="build/bench.json", type=pathlib.Path)
     args = parser.parse_args()
     build = args.build.resolve()
-    rows = []
-    print(f"{'':60} {'measured':>10} {'ceiling':>10} {'ratio':>6}")
-    start_up(build, args, rows)
-    inserts(build, args, rows)
-    judged = [r[6] == "met" if len(r) > 6 else r[3] >= r[4] for r in rows if len(r) > 6 or r[4] is not None]
-    print(f"targets: {sum(judged)} met, {len(judged) - sum(judged)} missed")
+    bench = Bench(build, QUICK if args.quick else FULL, peer_factory(build, args.peer))
+    run(bench, args.only.split(",") if args.only else None)
+    command = "make bench" + (' BENCH_ARGS="--quick"' if args.quick else "")
+    args.json.write_text(json.dumps(bench.results.as_json(command), indent=1) + "\n")
+    print(bench.results.verdict())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The workloads with their targets, in the order in which they are run."""
+
+import contextlib
+import subprocess
+import tempfile
+import time
+
+from results import median
+from servers import NotAvailable
+
+INSERT_SHARE = 0.6
+BATCH_SHARE = 0.4
+FIND_SHARE = 0.5
+SCAN_SHARE = 0.4
+PARKED_LOSS = 0.05
+MIX_TIMES = 2.0
+DRAIN_PER_SECOND = 400_000
+DRAIN_SHARE = 0.5
+START_MS = {"disk": 50, "memory": 25}
+JUDGED_CONNECTIONS = (1, 8, 32, 256)
+
+
+def field(runs, key):
+    return median([r[key] for r in runs if r is not None])
+
+
+@contextlib.contextmanager
+def peer_of(bench):
+    """The peer, or None."""
+    try:
+        server = bench.peer()
+    except NotAvailable:
+        yield None
+        return
+    with server:
+        yield server
+
+
+def turns(bench, servers, workload, **arguments):
+    """Each server in turn, repeated: a list of runs for each; the last one may be a peer."""
+    runs = [[] for _ in servers]
+    for _ in range(bench.plan["repeats"]):
+        for i, server in enumerate(servers):
+            if i < 2:
+                runs[i].append(bench.client(workload, server, **arguments))
+            else:
+                runs[i].append(bench.try_client(workload, server, **arguments))
+    return runs
+
+
+def start_up(bench):
+    """9: from exec to the first acknowledged insert on a new directory; memory of an idle server."""
+    for kind, most in START_MS.items():
+        times = []
+        for _ in range(bench.plan["starts"]):
+            with tempfile.TemporaryDirectory(prefix="runnel-bench-") as path:
+                where = ["--memory"] if kind == "memory" else ["--dbpath", path + "/data"]
+                times.append(time_start(bench, where))
+        bench.results.add(9, f"start to first insert, {kind}", "ms", median(times), at_most=most)
+    with bench.ours() as server:
+        bench.client("insert", server, seconds=0.001)
+        bench.results.add(9, "resident memory, idle", "MB", server.rss() / 1e6, at_most=25)
+
+
+def time_start(bench, where):
+    began = time.perf_counter()
+    process = subprocess.Popen([bench.build / "runneld", "--port", "0", *where],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        uri = process.stdout.readline().split()[1]
+        subprocess.run([bench.build / "tests/bench/bench", "insert", f"uri={uri}",
+                        "seconds=0.000001"], check=True, capture_output=True, timeout=60)
+        return (time.perf_counter() - began) * 1000
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def inserts(bench):
+    """1: single inserts, durable and w:1, over connections."""
+    series = []
+    with bench.ours() as ours, bench.skeleton() as floor, peer_of(bench) as peer:
+        for server in (ours, floor, peer):
+            bench.try_client("insert", server, conns=8, seconds=0.3)
+        for w, label, counts in (("", "durable", bench.plan["connections"]),
+                                 ("1", "w:1", JUDGED_CONNECTIONS)):
+            for n in counts:
+                a, b, p = turns(bench, [ours, floor, peer if w == "" else None], "insert",
+                                conns=n, seconds=bench.plan["seconds"], w=w)
+                ops = field(a, "ops_per_second")
+                theirs = field(p, "ops_per_second")
+                if w == "":
+                    series.append([n, ops, field(b, "ops_per_second"), theirs])
+                if n in JUDGED_CONNECTIONS:
+                    name = f"insert 200 B, {label}, {n} conn."
+                    bench.results.add(1, name, "/s", ops, field(b, "ops_per_second"), "skeleton",
+                                      theirs, at_least=INSERT_SHARE)
+                    bench.results.against_peer(name, "/s", ops, theirs)
+    bench.results.series["insert"] = series
+
+
+def batches(bench):
+    """2: inserts in batches of 1,000."""
+    ours_runs, bare_runs, peer_runs = [], [], []
+    seconds = bench.plan["seconds"] * 1.5
+    with bench.ours() as ours, peer_of(bench) as peer:
+        bench.client("batch", ours, seconds=0.2)
+        for _ in range(bench.plan["repeats"]):
+            ours_runs.append(bench.client("batch", ours, seconds=seconds))
+            bare_runs.append(bench.bare("bare_batch", seconds=seconds))
+            peer_runs.append(bench.try_client("batch", peer, seconds=seconds))
+    docs, theirs = (field(r, "docs_per_second") for r in (ours_runs, peer_runs))
+    name = "insert in batches of 1,000"
+    bench.results.add(2, name, "doc/s", docs, field(bare_runs, "docs_per_second"),
+                      "bare WiredTiger", theirs, at_least=BATCH_SHARE)
+    bench.results.against_peer(name, "doc/s", docs, theirs)
+
+
+def statements(bench):
+    """3 and 4: find, update, delete by _id."""
+    docs, seconds = bench.plan["docs"], bench.plan["seconds"]
+    removed = docs // 5
+    with bench.ours() as ours, bench.skeleton() as floor, peer_of(bench) as peer:
+        for server in (ours, floor, peer):
+            bench.try_client("load", server, docs=docs + removed * bench.plan["repeats"])
+        for number, workload, share, n in ((3, "find", FIND_SHARE, 1), (3, "find", FIND_SHARE, 32),
+                                           (4, "update", INSERT_SHARE, 32)):
+            a, b, p = turns(bench, [ours, floor, peer], workload, conns=n, seconds=seconds, docs=docs)
+            add_statement(bench, number, workload, n, share, (a, b, p))
+        runs = ([], [], [])
+        for i in range(bench.plan["repeats"]):
+            begin = docs + i * removed
+            for server, to in zip((ours, floor, peer), runs):
+                to.append(bench.try_client("delete", server, conns=32, seconds=3, docs=begin + removed,
+                                           **{"from": begin}))
+        add_statement(bench, 4, "delete", 32, INSERT_SHARE, runs)
+
+
+def add_statement(bench, number, workload, n, share, runs):
+    ours, floor, theirs = (field(r, "ops_per_second") for r in runs)
+    name = f"{workload} by _id, {n} conn."
+    bench.results.add(number, name, "/s", ours, floor, "echo" if workload == "find" else "skeleton",
+                      theirs, at_least=share)
+    bench.results.against_peer(name, "/s", ours, theirs)
+
+
+def scan(bench):
+    """3: a range of _id over all documents."""
+    docs, seconds = bench.plan["scan"], bench.plan["seconds"]
+    runs = ([], [], [])
+    with bench.ours() as ours, peer_of(bench) as peer:
+        bench.client("load", ours, docs=docs)
+        bench.try_client("load", peer, docs=docs)
+        for _ in range(bench.plan["repeats"]):
+            runs[0].append(bench.client("scan", ours, docs=docs, seconds=seconds))
+            runs[1].append(bench.bare("bare_scan", docs=docs, seconds=seconds))
+            runs[2].append(bench.try_client("scan", peer, docs=docs, seconds=seconds))
+    docs, ceiling, theirs = (field(r, "docs_per_second") for r in runs)
+    bench.results.add(3, "range scan", "doc/s", docs, ceiling, "bare scan and bytes", theirs,
+                      at_least=SCAN_SHARE)
+    bench.results.against_peer("range scan", "doc/s", docs, theirs)
+
+
+def delivery(bench):
+    """5: one watcher, 1,000 inserts a second. Counted from when the insert was due to be sent."""
+    runs, syncs, theirs = [], [], []
+    seconds = bench.plan["seconds"] * 3
+    with bench.ours() as ours, peer_of(bench) as peer:
+        for _ in range(bench.plan["repeats"]):
+            runs.append(bench.client("delivery", ours, rate=1000, seconds=seconds))
+            syncs.append(bench.bare("sync", seconds=0.5))
+            theirs.append(bench.try_client("delivery", peer, rate=1000, seconds=seconds))
+    bench.results.note(f"one sync of 4 KB: p50 {field(syncs, 'p50_us'):.0f} us, "
+                       f"p99 {field(syncs, 'p99_us'):.0f} us, "
+                       f"{field(syncs, 'ops_per_second'):.0f} /s")
+    for point, beyond_us in (("p50", 300), ("p99", 2000)):
+        us, sync = field(runs, f"delivery_{point}_us"), field(syncs, f"{point}_us")
+        other = field(theirs, f"delivery_{point}_us")
+        bench.results.add(5, f"delivery latency, {point}", "us", us, sync, "one sync", other,
+                          at_most=beyond_us + sync,
+                          text=f"≤ {beyond_us} us + one sync ({sync:.0f} us at {point})")
+        bench.results.against_peer(f"delivery latency, {point}", "us", us, other, False)
+
+
+# --- fan-out -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def parked(bench, server, n):
+    """n watchers that wait on collections of their own, for the time of the `with`."""
+    process = subprocess.Popen([bench.build / "tests/bench/bench", "park", f"uri={server.uri}",
+                                f"watchers={n}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    try:
+        if process.stdout.readline().strip() != "parked":
+            raise RuntimeError(f"cannot park {n} watchers: {process.stderr.read()[:200]}")
+        time.sleep(0.3)
+        yield
+    finally:
+        process.stdin.close()
+        process.wait(30)
+
+
+def parked_pairs(bench, alone, watched, pairs):
+    """Ratios, with watchers to without, of writes a second and of CPU per write."""
+    rates, costs = [], []
+    for i in range(pairs):
+        order = (alone, watched) if i % 2 == 0 else (watched, alone)
+        runs = {s: bench.client("insert", s, conns=32, w=1, seconds=bench.plan["seconds"])
+                for s in order}
+        a, b = runs[alone], runs[watched]
+        rates.append(b["ops_per_second"] / a["ops_per_second"])
+        costs.append(b["server_cpu_us_per_op"] / a["server_cpu_us_per_op"])
+    return median(rates), median(costs)
+
+
+def fanout_parked(bench):
+    """6: what 100 to 10,000 watchers parked on other collections cost writers."""
+    series = []
+    judged = bench.plan["parked"]
+    with bench.ours() as alone, bench.ours() as watched:
+        for server in (alone, watched):
+            bench.client("insert", server, conns=8, seconds=0.3)
+        before = watched.rss()
+        for n in sorted(judged + bench.plan["parked_series"]):
+            with parked(bench, watched, n):
+                rss = watched.rss()
+                pairs = bench.plan["pairs"] if n in judged else min(3, bench.plan["pairs"])
+                rate, cost = parked_pairs(bench, alone, watched, pairs)
+            series.append([n, rate, cost])
+            if n in judged:
+                bench.results.add(6, f"writes beside {n} parked watchers", "×", rate,
+                                  at_least=1 - PARKED_LOSS, text="within 5 % of none")
+                bench.results.add(6, f"CPU per write beside {n} parked", "×", cost,
+                                  at_most=1 + PARKED_LOSS, text="within 5 % of none")
+    bench.results.series["parked"] = series
+    parked_memory(bench, before, rss, n)
+
+
+def parked_memory(bench, before, rss, n):
+    del before, rss
+    with bench.ours() as server:
+        bench.client("insert", server, conns=1, seconds=0.01)
+        before = server.rss()
+        with parked(bench, server, n):
+            each = (server.rss() - before) / n
+    bench.results.add(9, f"memory per parked watcher, of {n}", "bytes", each)
+
+
+def fanout_hot(bench):
+    """6: 100 watchers on the collection that is written."""
+    runs, theirs, bursts, bare, their_bursts = [], [], [], [], []
+    seconds = bench.plan["seconds"] * 3
+    with bench.ours() as ours, peer_of(bench) as peer:
+        for _ in range(bench.plan["repeats"]):
+            runs.append(bench.client("fanout", ours, watchers=100, rate=1000, seconds=seconds))
+            theirs.append(bench.try_client("fanout", peer, watchers=100, rate=1000, seconds=seconds))
+            bursts.append(bench.client("fanout", ours, watchers=100, rate=0, docs=20000))
+            their_bursts.append(bench.try_client("fanout", peer, watchers=100, rate=0, docs=2000))
+            bare.append(bench.client("bare_fanout", conns=100,
+                                     bytes=int(bursts[-1]["bytes_per_reply"]), seconds=1))
+    p99, other = field(runs, "delivery_p99_us"), field(theirs, "delivery_p99_us")
+    name = "100 hot watchers, 1,000 events/s, p99"
+    bench.results.add(6, name, "us", p99, peer=other, at_most=20000)
+    bench.results.against_peer(name, "us", p99, other, False)
+    rate, theirs_rate = (field(r, "events_per_second") for r in (bursts, their_bursts))
+    ceiling = field(bare, "bytes_per_second") / field(bursts, "bytes_per_event")
+    bench.results.add(6, "100 hot watchers, events delivered", "/s", rate, ceiling,
+                      "bare sockets", theirs_rate)
+    bench.results.against_peer("100 hot watchers, events delivered", "/s", rate, theirs_rate)
+
+
+# --- streams from the past -----------------------------------------------------------------------
+
+
+def far_resume(bench):
+    """7: a token with millions of foreign entries behind it."""
+    plan = bench.plan
+    with bench.ours("--oplog-size-mb", "16384") as ours:
+        run = bench.client("resume", ours, timeout=400, entries=plan["entries"], steps=plan["steps"],
+                           seconds=plan["load_seconds"])
+    bench.results.series["resume"] = run["series"]
+    bench.results.add(7, f"resume behind {run['entries'] / 1e6:g} M foreign entries", "ms",
+                      run["first_event_ms"], at_most=50)
+    if "spread_ms" in run:
+        bench.results.add(7, "100 matches strewn over all of them", "ms", run["spread_ms"])
+    with peer_of(bench) as peer, bench.ours() as ours:
+        arguments = dict(entries=plan["peer_entries"], steps=1)
+        theirs = bench.try_client("resume", peer, **arguments)
+        if theirs is not None:
+            same = bench.client("resume", ours, **arguments)
+            bench.results.against_peer(f"resume behind {plan['peer_entries']} entries", "ms",
+                                       same["first_event_ms"], theirs["first_event_ms"], False)
+
+
+def drain(bench):
+    """8: a stream that reads what is there already."""
+    n = bench.plan["drain"]
+    runs, bare, theirs = [], [], []
+    for _ in range(bench.plan["repeats"]):
+        with bench.ours() as ours:
+            runs.append(bench.client("drain", ours, events=n))
+        bare.append(bench.bare("bare_drain", rows=n, row_bytes=193, event_bytes=434,
+                               seconds=bench.plan["seconds"]))
+    with peer_of(bench) as peer:
+        theirs.append(bench.try_client("drain", peer, events=n // 5))
+    rate, ceiling = field(runs, "events_per_second"), field(bare, "events_per_second")
+    other = field(theirs, "events_per_second")
+    goal = min(DRAIN_PER_SECOND, DRAIN_SHARE * ceiling)
+    name = f"drain of {n // 1000} k events"
+    bench.results.add(8, name, "/s", rate, ceiling, "bare rows and bytes", other,
+                      at_least=goal / ceiling, text=f"≥ {goal:.0f} /s (400 k, or half the ceiling)")
+    bench.results.against_peer(name, "/s", rate, other)
+
+
+def mix(bench):
+    """10: 70/20/10 at 4,000 a second, across checkpoints and retention."""
+    runs, bare, theirs = [], [], []
+    arguments = dict(rate=4000, seconds=bench.plan["mix_seconds"], docs=50_000)
+    with bench.ours("--oplog-size-mb", "8") as ours, peer_of(bench) as peer:
+        bench.client("load", ours, docs=50_000)
+        bench.try_client("load", peer, docs=50_000)
+        for _ in range(bench.plan["repeats"]):
+            runs.append(bench.client("mix", ours, conns=32, **arguments))
+            bare.append(bench.bare("bare_mix", threads=32, **arguments))
+        theirs.append(bench.try_client("mix", peer, conns=32, **arguments))
+    for point in ("p50", "p99"):
+        key = f"{point}_us"
+        bench.results.add(10, f"mix, {point}", "us", field(runs, key), field(bare, key),
+                          "bare WiredTiger", field(theirs, key))
+    us, ceiling = field(runs, "p999_us"), field(bare, "p999_us")
+    bench.results.add(10, "mix, p99.9", "us", us, ceiling, "bare WiredTiger",
+                      field(theirs, "p999_us"), at_most=MIX_TIMES * ceiling,
+                      text="≤ 2 × bare WiredTiger")
+
+
+ALL = {"start": start_up, "insert": inserts, "batch": batches, "statement": statements,
+       "scan": scan, "delivery": delivery, "parked": fanout_parked, "hot": fanout_hot,
+       "resume": far_resume, "drain": drain, "mix": mix}
