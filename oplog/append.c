@@ -83,11 +83,17 @@ static int insert_images(struct append *a, uint64_t first)
     int rc = 0;
 
     for (size_t i = 0; i < a->n && rc == 0; i++) {
-        if (bv_is_missing(a->ops[i].pre_image))
+        const struct oplog_op *src = &a->ops[i];
+
+        if (bv_is_missing(src->pre_image) && src->nimages == 0)
             continue;
         if (c == NULL)
             TRY(tcursor_open(a->t, TABLE_IMAGES, TABLE_BYTES, &c));
-        rc = image_put(c, a->op, first + i, 0, &a->ops[i], a->wall_ms);
+        if (!bv_is_missing(src->pre_image))
+            TRY(image_put(c, a->op, first + i, 0, src->uuid, src->pre_image, a->wall_ms));
+        for (size_t j = 0; j < src->nimages && rc == 0; j++)
+            rc = image_put(c, a->op, first + i, src->images[j].index, src->images[j].uuid,
+                           src->images[j].doc, a->wall_ms);
     }
 fail:
     tcursor_close(c);

@@ -11,13 +11,22 @@
 #include "base/bw.h"
 #include "base/op.h"
 
+/* The image of an operation inside applyOps. */
+struct oplog_image {
+    int64_t index;       /* its position */
+    const uint8_t *uuid; /* 16 bytes */
+    struct bv doc;
+};
+
 /* One entry to be written. Views are borrowed until oplog_commit() returns. */
 struct oplog_op {
-    char op;                 /* 'i' 'u' 'd' 'c' 'n' */
-    const char *ns;          /* "db.coll", "db.$cmd", "admin.$cmd", "" */
-    const uint8_t *uuid;     /* 16 bytes, or NULL */
-    struct bv o, o2;         /* o2 may be BV_NONE */
-    struct bv pre_image;     /* stored in the same transaction; BV_NONE: none */
+    char op;                          /* 'i' 'u' 'd' 'c' 'n' */
+    const char *ns;                   /* "db.coll", "db.$cmd", "admin.$cmd", "" */
+    const uint8_t *uuid;              /* 16 bytes, or NULL */
+    struct bv o, o2;                  /* o2 may be BV_NONE */
+    struct bv pre_image;              /* stored in the same transaction; BV_NONE: none */
+    const struct oplog_image *images; /* of an applyOps entry */
+    size_t nimages;
     struct bv lsid;          /* retryable write: {id, uid}; BV_NONE: none */
     int64_t txn_number;      /* with lsid */
     int32_t stmt_id;         /* with lsid; -1: none */

@@ -14,6 +14,7 @@ void horizon_init(struct horizon *h, uint64_t last, uint64_t ceiling)
     memset(h, 0, sizeof(*h));
     mutex_init(&h->mx);
     cond_init(&h->room);
+    cond_init(&h->idle);
     h->last = last;
     h->ceiling = ceiling;
     atomic_init(&h->visible, last);
@@ -25,6 +26,7 @@ void horizon_fini(struct horizon *h)
     ASSERT(h->head == h->tail);
     ring_chain_drop(&h->pending);
     pthread_cond_destroy(&h->room);
+    pthread_cond_destroy(&h->idle);
     mutex_fini(&h->mx);
 }
 
@@ -69,7 +71,7 @@ static uint64_t take_locked(struct horizon *h, uint64_t at_least, uint64_t n, ui
     mutex_assert_held(&h->mx);
     for (;;) {
         first = next_locked(h, at_least, n);
-        if (h->head - h->tail == HORIZON_SLOTS) {
+        if (h->holds > 0 || h->head - h->tail == HORIZON_SLOTS) {
             wait_room_locked(h);
         } else if (first + n - 1 > h->ceiling) {
             want_ceiling_locked(h, first + n - 1);
@@ -110,6 +112,8 @@ static bool end_locked(struct horizon *h, uint64_t slot, const struct ring_chain
     atomic_store(&h->visible, visible);
     if (h->waiting > 0)
         pthread_cond_broadcast(&h->room);
+    if (h->holds > 0 && h->tail == h->head)
+        pthread_cond_broadcast(&h->idle);
     return true;
 }
 
@@ -166,6 +170,27 @@ uint64_t horizon_take_pending(struct horizon *h, struct ring_chain *ret)
 size_t horizon_pending_bytes(const struct horizon *h)
 {
     return atomic_load_explicit(&h->pending_bytes, memory_order_relaxed);
+}
+
+uint64_t horizon_hold(struct horizon *h)
+{
+    uint64_t last;
+
+    mutex_lock(&h->mx);
+    h->holds++;
+    while (h->head != h->tail)
+        (void)mutex_wait(&h->mx, &h->idle, -1);
+    last = h->last;
+    mutex_unlock(&h->mx);
+    return last;
+}
+
+void horizon_let_go(struct horizon *h)
+{
+    mutex_lock(&h->mx);
+    if (--h->holds == 0 && h->waiting > 0)
+        pthread_cond_broadcast(&h->room);
+    mutex_unlock(&h->mx);
 }
 
 void horizon_raise_ceiling(struct horizon *h, uint64_t ceiling)

@@ -29,7 +29,9 @@ struct horizon_slot {
 struct horizon {
     struct mutex mx;     /* held for nanoseconds: never while allocating, copying or waking */
     pthread_cond_t room; /* a slot is free, or the ceiling was raised */
+    pthread_cond_t idle; /* no slot is open */
     unsigned waiting;    /* threads waiting for `room` */
+    unsigned holds;      /* horizon_hold() without horizon_let_go(): no new slots */
     uint64_t head, tail; /* slots taken and slots passed, ever */
     uint64_t last;       /* newest optime handed out */
     uint64_t ceiling;
@@ -57,6 +59,10 @@ bool horizon_advance(struct horizon *h, uint64_t ts);
 /* Takes the pending chain; returns the visible horizon that it reaches up to. */
 uint64_t horizon_take_pending(struct horizon *h, struct ring_chain *ret);
 size_t horizon_pending_bytes(const struct horizon *h);
+/* Waits until no slot is open, and keeps it so until horizon_let_go(). Returns the newest optime:
+ * all at or below it is committed, and nothing above it. Not for a thread that has a slot. */
+uint64_t horizon_hold(struct horizon *h);
+void horizon_let_go(struct horizon *h);
 void horizon_raise_ceiling(struct horizon *h, uint64_t ceiling);
 
 #endif

@@ -10,21 +10,21 @@
 #include "oplog/reader.h"
 #include "storage/table_write.h"
 
-int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index,
-              const struct oplog_op *src, int64_t wall_ms)
+int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index, const uint8_t *uuid,
+              struct bv doc, int64_t wall_ms)
 {
     uint8_t key[IMAGE_KEY_BYTES];
-    uint8_t *value = arena_try(&op->arena, IMAGE_HEAD_BYTES + src->pre_image.len);
+    uint8_t *value = arena_try(&op->arena, IMAGE_HEAD_BYTES + doc.len);
 
     if (value == NULL)
         return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for a pre-image");
     memset(value, 0, 16);
-    if (src->uuid != NULL)
-        memcpy(value, src->uuid, 16);
+    if (uuid != NULL)
+        memcpy(value, uuid, 16);
     memcpy(value + 16, &wall_ms, 8);
-    memcpy(value + IMAGE_HEAD_BYTES, src->pre_image.p, src->pre_image.len);
+    memcpy(value + IMAGE_HEAD_BYTES, doc.p, doc.len);
     return tcursor_insert(c, image_key(key, optime, (uint64_t)index),
-                          (struct bytes){value, IMAGE_HEAD_BYTES + src->pre_image.len});
+                          (struct bytes){value, IMAGE_HEAD_BYTES + doc.len});
 }
 
 int images_truncate(struct stx *t, uint64_t from, uint64_t to)

@@ -17,6 +17,7 @@
 #include "storage/engine.h"
 
 struct oplog;
+struct stx;
 
 struct oplog_options {
     int64_t size_bytes;       /* retention by bytes; > 0 */
@@ -42,6 +43,11 @@ uint64_t oplog_oldest(struct oplog *o);    /* oldest live entry; 0: none */
 bool oplog_complete(struct oplog *o);
 int64_t oplog_term(struct oplog *o);
 bool oplog_hidden(struct oplog *o);
+
+/* Begins a storage transaction whose snapshot holds everything committed at or below *ret_at and
+ * nothing above it. Commits wait meanwhile, for microseconds. Any thread. */
+int oplog_begin_snapshot(struct oplog *o, struct op *op, struct stx **ret,
+                         uint64_t *ret_at) MUST_CHECK;
 
 /* The ack_* waits of a finished reply. 0: reached. INT_PARK: op->waiter is registered. */
 int oplog_wait_ack(struct oplog *o, struct op *op) MUST_CHECK;

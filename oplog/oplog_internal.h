@@ -145,8 +145,8 @@ int meta_put(struct stx *t, const char *name, uint64_t value) MUST_CHECK;
 int meta_remove(struct stx *t, const char *name) MUST_CHECK;
 
 /* images.c */
-int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index,
-              const struct oplog_op *src, int64_t wall_ms) MUST_CHECK;
+int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index, const uint8_t *uuid,
+              struct bv doc, int64_t wall_ms) MUST_CHECK;
 /* image_expiry.c: removes what has expired by now. */
 int images_expire(struct oplog *o, struct op *op, int64_t now_ms) MUST_CHECK;
 int images_truncate(struct stx *t, uint64_t from, uint64_t to) MUST_CHECK;

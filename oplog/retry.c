@@ -67,6 +67,8 @@ static void write_head(struct bw *w, const struct retry_record *r)
     bw_ts(w, "optime", r->optime);
     bw_i64(w, "term", r->term);
     bw_date(w, "date", r->date_ms);
+    if (r->committed)
+        bw_bool(w, "committed", true);
     if (r->chunks > 0)
         bw_i32(w, "chunks", (int32_t)r->chunks);
     write_stmts(w, r->stmts + chunked, r->n - chunked);
@@ -112,7 +114,8 @@ static bool decode_head(struct bytes value, struct bv *ret_doc, struct retry_rec
                                  .optime = bv_ts(optime),
                                  .term = term.type == BV_INT64 ? bv_i64(term) : 0,
                                  .date_ms = bv_i64(date),
-                                 .chunks = chunks.type == BV_INT32 ? (uint32_t)bv_i32(chunks) : 0};
+                                 .chunks = chunks.type == BV_INT32 ? (uint32_t)bv_i32(chunks) : 0,
+                                 .committed = bv_truthy(bv_get(doc, "committed"))};
     *ret_doc = doc;
     return ret->chunks <= LIMIT_RETRY_STMTS / RETRY_CHUNK;
 }
@@ -376,6 +379,8 @@ static struct bv view_of(struct arena *a, struct bytes key, const struct retry_r
     bw_i64(&w, "t", r->term);
     bw_end(&w);
     bw_date(&w, "lastWriteDate", r->date_ms);
+    if (r->committed)
+        bw_str(&w, "state", "committed");
     return bw_done(&w);
 }
 

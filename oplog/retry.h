@@ -4,12 +4,13 @@
  * same transaction as the write, so that a repeated statement is answered and not done again.
  *
  * Table "sessions", the head row: key = lsid bytes (16 of id, 32 of uid), value BSON:
- *     {txnNum: long, optime: ts, term: long, date: date, chunks?: int,
+ *     {txnNum: long, optime: ts, term: long, date: date, committed?: true, chunks?: int,
  *      stmts: [{s: stmtId, n?: count, k: kind, ts, r?: result}]}
  * A long batch commits statement by statement, so its statements move out of the head as they fill
  * chunks, and a commit writes only a short row. Chunk rows: key = lsid bytes, chunk number (32
  * bits, big endian), value BSON:
  *     {txnNum: long, stmts: [as above]}
+ * `committed`: the number was that of a multi-document transaction, which has no statements here.
  */
 #ifndef RUNNEL_OPLOG_RETRY_H
 #define RUNNEL_OPLOG_RETRY_H
@@ -33,6 +34,7 @@ struct retry_record {
     uint64_t optime;
     int64_t term; /* of that optime */
     int64_t date_ms;
+    bool committed;           /* a transaction, not retryable writes */
     struct retry_stmt *stmts; /* in the arena */
     size_t n;
     uint32_t chunks; /* the first chunks * RETRY_CHUNK statements are in chunk rows */

@@ -59,7 +59,7 @@ static void remove_locked(struct waitlist *l, struct waiter *w)
     w->list = NULL;
 }
 
-static void unpark(struct op *op)
+void waitlist_unpark(struct op *op)
 {
     struct waitlist *l = op->park_list;
 
@@ -88,7 +88,7 @@ int waitlist_park(struct waitlist *l, struct op *op, uint64_t wanted,
         return 0;
     }
     op->park_list = l;
-    op->unpark = unpark;
+    op->unpark = waitlist_unpark;
     mutex_unlock(&l->mx);
     return INT_PARK;
 }

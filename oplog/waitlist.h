@@ -23,6 +23,8 @@ void waitlist_fini(struct waitlist *l); /* must be empty */
 /* INT_PARK: the op's waiter is on the list. 0: `reached` is at least `wanted` already. */
 int waitlist_park(struct waitlist *l, struct op *op, uint64_t wanted,
                   const _Atomic uint64_t *reached) MUST_CHECK;
+/* What op->unpark is set to. */
+void waitlist_unpark(struct op *op);
 /* Wakes all who want upto or less, a few at a time, so that those who park do not wait long. */
 void waitlist_wake(struct waitlist *l, uint64_t upto);
 
