@@ -40,8 +40,11 @@
 #define LIMIT_AWAIT_MS         INT32_MAX                 /* (M) maxTimeMS, maxAwaitTimeMS */
 #define LIMIT_IN_FLIGHT_BYTES  (512 * 1024 * 1024)       /* request bytes held by the server */
 #define LIMIT_OUT_BYTES        (64 * 1024 * 1024)        /* unsent reply bytes of a connection */
-#define LIMIT_RETRY_STMTS      100000           /* remembered statements of one txnNumber */
-#define LIMIT_CURSOR_IDLE_MS   (10 * 60 * 1000) /* (M) an idle cursor is closed */
-#define LIMIT_SESSION_MINUTES  30               /* (M) an idle session is forgotten */
+#define LIMIT_RETRY_STMTS      100000 /* remembered statements of one txnNumber */
+#define LIMIT_TRANSACTIONS     300    /* open ones and pins: each holds a storage session */
+#define LIMIT_TXN_NAMESPACES   4096   /* collections touched by one transaction: locks */
+#define LIMIT_TXN_BYTES        (256 * 1024 * 1024) /* buffered operations of one transaction */
+#define LIMIT_CURSOR_IDLE_MS   (10 * 60 * 1000)    /* (M) an idle cursor is closed */
+#define LIMIT_SESSION_MINUTES  30                  /* (M) an idle session is forgotten */
 
 #endif

@@ -42,6 +42,7 @@ struct waiter {
 };
 
 struct database;
+struct txn;
 
 struct op {
     struct arena arena;
@@ -72,6 +73,7 @@ struct op {
     uint64_t connection_id;
     bool on_schema_thread;     /* schema calls are allowed; else return INT_TO_SCHEMA first */
     struct database *database; /* query/database.h */
+    struct txn *txn;           /* the transaction it works in, query/txn.h; NULL: none */
     void *server;              /* struct server, for server/ only */
     void *request;             /* struct request, for server/ only */
 };

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "query/txn_internal.h"
+
 void exec_init(struct exec *x, struct op *op)
 {
     x->op = op;
@@ -17,13 +19,23 @@ void exec_init(struct exec *x, struct op *op)
 
 void exec_fini(struct exec *x)
 {
-    stx_rollback(x->stx);
-    x->stx = NULL;
+    exec_end(x);
     arena_fini(&x->scratch);
+}
+
+void exec_end(struct exec *x)
+{
+    if (x->op->txn == NULL)
+        stx_rollback(x->stx);
+    x->stx = NULL;
 }
 
 int exec_stx(struct exec *x, struct stx **ret)
 {
+    if (x->stx == NULL && x->op->txn != NULL) {
+        x->op->read_optime = txn_read_optime(x->op->txn);
+        x->stx = txn_stx(x->op->txn);
+    }
     if (x->stx == NULL) {
         /* Before the snapshot: what is visible at this optime must be in it. */
         x->op->read_optime = oplog_visible(x->db->oplog);
@@ -100,8 +112,6 @@ int qcursor_each(struct op *op, struct qcursor *c, int (*fn)(void *arg, struct b
         arena_reset(&x.scratch);
     }
     c->ops->save(c, &x);
-    stx_rollback(x.stx);
-    x.stx = NULL;
     exec_fini(&x);
     return rc;
 }

@@ -19,7 +19,7 @@ struct qcursor;
 struct exec {
     struct op *op;
     struct database *db;
-    struct stx *stx;      /* opened by the cursor when it first needs one; qcursor_save ends it */
+    struct stx *stx;      /* of exec_stx(), when it was needed; exec_end() ends it */
     struct arena scratch; /* rows in flight; see the rule below */
     struct eval ev;       /* ev.scratch == &scratch */
 };
@@ -30,8 +30,11 @@ struct exec {
  */
 void exec_init(struct exec *x, struct op *op);
 void exec_fini(struct exec *x);
-/* The transaction of this batch, begun on first use. op->read_optime is loaded before. */
+/* The transaction of this batch, begun on first use, or that of op->txn. op->read_optime is loaded
+ * before. */
 int exec_stx(struct exec *x, struct stx **ret) MUST_CHECK;
+/* Ends it without committing; that of op->txn goes on. No storage cursor is open. */
+void exec_end(struct exec *x);
 
 /* What others may know of a stream while its owner runs it. */
 struct stream_watch {
@@ -44,7 +47,7 @@ struct qcursor_ops {
     /* The next row; BV_NONE with *ret_more false: the end; BV_NONE with *ret_more true: nothing
      * now, but there may be later (tailable, stream). */
     int (*next)(struct qcursor *c, struct exec *x, struct bv *ret, bool *ret_more);
-    /* The batch ends: drop storage cursors, remember the position. x->stx is ended by the caller
+    /* The batch ends: drop storage cursors, remember the position. The caller calls exec_end()
      * after this. */
     void (*save)(struct qcursor *c, struct exec *x);
     /* Tailable and stream: park until there may be more. 0: read again; INT_PARK. NULL: no. */

@@ -12,7 +12,8 @@ struct database {
     struct catalog *catalog;
     struct oplog *oplog;
     struct nslock_table *locks;
-    const char *host; /* "host:port" as advertised, for $collStats and explain */
+    struct txn_table *txns; /* query/txn.h */
+    const char *host;       /* "host:port" as advertised, for $collStats and explain */
     /* The set's configuration, in the op's arena, for local.system.replset; NULL: none. */
     struct bv (*repl_config)(struct op *op);
 };

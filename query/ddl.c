@@ -104,7 +104,7 @@ static void random_uuid(uint8_t uuid[16])
 }
 
 /* {create: "c", ...options, idIndex: {v, key, name}} */
-static struct bv create_entry(struct op *op, struct coll *k)
+struct bv ddl_create_doc(struct op *op, struct coll *k)
 {
     struct bw w;
 
@@ -115,7 +115,7 @@ static struct bv create_entry(struct op *op, struct coll *k)
     return bw_done(&w);
 }
 
-static int make_tables(struct op *op, struct coll *k)
+int ddl_make_tables(struct op *op, struct coll *k)
 {
     struct engine *e = op->database->engine;
 
@@ -123,13 +123,33 @@ static int make_tables(struct op *op, struct coll *k)
     return engine_table_create(e, k->indexes[0].ident, TABLE_BYTES, true, &op->err);
 }
 
-/* The tables of a collection that was not published go to the reaper. */
-static void abandon(struct op *op, struct coll *k)
+void ddl_abandon(struct database *db, struct coll *k)
 {
-    catalog_add_dead(op->database->catalog, k->ident);
+    catalog_add_dead(db->catalog, k->ident);
     for (uint32_t i = 0; i < k->nindexes; i++)
-        catalog_add_dead(op->database->catalog, k->indexes[i].ident);
+        catalog_add_dead(db->catalog, k->indexes[i].ident);
     coll_unref(k);
+}
+
+int ddl_check_db_case(struct op *op, const char *ns)
+{
+    const char *db = ddl_db_of(op, ns);
+    const char *other = catalog_db_other_case(op->database->catalog, &op->arena, db);
+
+    if (other != NULL)
+        return op_fail(op, 13297,
+                       "db already exists with different case already have: [%s] trying to create "
+                       "[%s]",
+                       other, db);
+    return 0;
+}
+
+struct coll *ddl_new_coll(struct op *op, const char *ns, struct bv options)
+{
+    uint8_t uuid[16];
+
+    random_uuid(uuid);
+    return coll_new(op->database->catalog, ns, uuid, options);
 }
 
 int ddl_create_locked(struct op *op, const char *ns, struct bv options)
@@ -138,8 +158,6 @@ int ddl_create_locked(struct op *op, const char *ns, struct bv options)
     struct coll *k = catalog_get(db->catalog, ns);
     struct stx *t = NULL;
     struct oplog_op entry;
-    const char *other;
-    uint8_t uuid[16];
     int rc;
 
     ASSERT(op->on_schema_thread);
@@ -147,27 +165,21 @@ int ddl_create_locked(struct op *op, const char *ns, struct bv options)
         coll_unref(k);
         return op_fail(op, ERR_NAMESPACE_EXISTS, "Collection %s already exists.", ns);
     }
-    other = catalog_db_other_case(db->catalog, &op->arena, ddl_db_of(op, ns));
-    if (other != NULL)
-        return op_fail(op, 13297,
-                       "db already exists with different case already have: [%s] trying to create "
-                       "[%s]",
-                       other, ddl_db_of(op, ns));
-    random_uuid(uuid);
-    k = coll_new(db->catalog, ns, uuid, options);
-    TRY(make_tables(op, k));
+    TRY_RETURN(ddl_check_db_case(op, ns));
+    k = ddl_new_coll(op, ns, options);
+    TRY(ddl_make_tables(op, k));
     FAULT(DDL_CREATE_BEFORE_COMMIT);
     TRY(stx_begin(db->engine, op, &t));
     TRY(catalog_put_row(t, k));
-    entry = ddl_entry(op, ns, k->uuid, create_entry(op, k), BV_NONE);
+    entry = ddl_entry(op, ns, k->uuid, ddl_create_doc(op, k), BV_NONE);
     rc = ddl_commit(op, t, ns, &entry, 1);
     t = NULL;
     TRY(rc);
-    catalog_publish(db->catalog, NULL, k);
+    catalog_publish(db->catalog, NULL, k, op->wrote_optime);
     return 0;
 fail:
     stx_rollback(t);
-    abandon(op, k);
+    ddl_abandon(db, k);
     return rc;
 }
 
@@ -176,6 +188,8 @@ int ddl_create(struct op *op, const char *ns, struct bv options)
     struct ddl_locks locks;
     int rc;
 
+    if (op->txn != NULL)
+        return ddl_create_in_txn(op, ns, options);
     TRY_RETURN(ddl_lock(op, ns, NULL, &locks));
     rc = ddl_create_locked(op, ns, options);
     ddl_unlock(op, &locks);
@@ -208,7 +222,7 @@ int ddl_drop_locked(struct op *op, struct coll *k)
     }
     TRY_RETURN(ddl_commit(op, t, k->ns, &entry, 1));
     FAULT(DDL_DROP_AFTER_COMMIT);
-    catalog_publish(db->catalog, k, NULL);
+    catalog_publish(db->catalog, k, NULL, op->wrote_optime);
     return 0;
 }
 
@@ -254,7 +268,7 @@ static int drop_all(struct op *op, const char *db_name, struct coll **colls, siz
     TRY_RETURN(ddl_commit(op, t, colls[0]->ns, entries, n + 1));
     FAULT(DDL_DROP_AFTER_COMMIT);
     for (size_t i = 0; i < n; i++)
-        catalog_publish(db->catalog, colls[i], NULL);
+        catalog_publish(db->catalog, colls[i], NULL, op->wrote_optime);
     return 0;
 }
 

@@ -158,7 +158,7 @@ static int apply(struct change *c, struct bw *w)
         bw_bool(w, "hidden_old", c->index->hidden);
         bw_bool(w, "hidden_new", c->hidden);
     }
-    catalog_publish(db->catalog, c->old, c->now);
+    catalog_publish(db->catalog, c->old, c->now, c->op->wrote_optime);
     return 0;
 fail:
     stx_rollback(t);

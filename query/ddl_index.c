@@ -9,8 +9,7 @@
 
 /* --- entries --------------------------------------------------------------------------------- */
 
-/* {createIndexes: "c", v, key, name, ...}: what an empty collection logs, one entry an index. */
-static struct bv single_entry(struct op *op, struct coll *k, struct bv spec)
+struct bv ddl_index_doc(struct op *op, struct coll *k, struct bv spec)
 {
     struct bw w;
 
@@ -103,7 +102,7 @@ static int commit_build(struct build *b)
     } else {
         for (size_t i = 0; i < b->n; i++)
             entries[i] = ddl_entry(op, b->old->ns, b->old->uuid,
-                                   single_entry(op, b->old, b->specs[i]), BV_NONE);
+                                   ddl_index_doc(op, b->old, b->specs[i]), BV_NONE);
     }
     TRY_RETURN(stx_begin(op->database->engine, op, &t));
     rc = catalog_put_row(t, b->now);
@@ -135,7 +134,7 @@ int ddl_add_indexes_locked(struct op *op, struct coll *k, const struct bv *specs
     }
     TRY(fill(&b));
     TRY(commit_build(&b));
-    catalog_publish(db->catalog, k, b.now);
+    catalog_publish(db->catalog, k, b.now, op->wrote_optime);
     return 0;
 fail:
     err = op->err;
@@ -150,9 +149,8 @@ fail:
     return rc;
 }
 
-/* Completes the specs and leaves out those that exist; *ret_n of them are new. */
-static int new_specs(struct op *op, struct coll *k, struct bv given, bool ignore_unknown,
-                     struct bv *ret, size_t *ret_n)
+int ddl_new_specs(struct op *op, struct coll *k, struct bv given, bool ignore_unknown,
+                  struct bv *ret, size_t *ret_n)
 {
     struct biter it = biter(given);
     struct belem e;
@@ -210,6 +208,8 @@ int ddl_create_indexes(struct op *op, const char *ns, struct bv specs, bool igno
     if (bv_count(specs) >= LIMIT_INDEXES)
         return op_fail(op, ERR_CANNOT_CREATE_INDEX,
                        "add index fails, too many indexes for collection %s", ns);
+    if (op->txn != NULL)
+        return ddl_create_indexes_in_txn(op, ns, specs, ignore_unknown, ret);
     TRY_RETURN(ddl_lock(op, ns, NULL, &locks));
     k = catalog_get(op->database->catalog, ns);
     if (k == NULL) {
@@ -217,7 +217,7 @@ int ddl_create_indexes(struct op *op, const char *ns, struct bv specs, bool igno
         ret->created_collection = true;
         TRY(ddl_get(op, ns, &k));
     }
-    TRY(new_specs(op, k, specs, ignore_unknown, todo, &n));
+    TRY(ddl_new_specs(op, k, specs, ignore_unknown, todo, &n));
     if (n > 0)
         TRY(ddl_add_indexes_locked(op, k, todo, n));
     ret->before = k->nindexes;
@@ -298,7 +298,7 @@ static int drop_marked(struct op *op, struct coll *k, const bool *marked)
     rc = ddl_commit(op, t, k->ns, entries, n);
     t = NULL;
     TRY(rc);
-    catalog_publish(db->catalog, k, now);
+    catalog_publish(db->catalog, k, now, op->wrote_optime);
     return 0;
 fail:
     stx_rollback(t);

@@ -23,9 +23,35 @@ int ddl_get(struct op *op, const char *ns, struct coll **ret) MUST_CHECK;
 int ddl_drop_locked(struct op *op, struct coll *k) MUST_CHECK;
 int ddl_rename_locked(struct op *op, struct coll *from, const char *to,
                       struct coll *target) MUST_CHECK;
+/* Completes the specs and leaves out those that k has; *ret_n of them are new. */
+int ddl_new_specs(struct op *op, struct coll *k, struct bv given, bool ignore_unknown,
+                  struct bv *ret, size_t *ret_n) MUST_CHECK;
 /* Builds the complete specs on k and publishes the new version. */
 int ddl_add_indexes_locked(struct op *op, struct coll *k, const struct bv *specs,
                            size_t n) MUST_CHECK;
+
+/* --- making a collection --------------------------------------------------------------------- */
+
+int ddl_check_db_case(struct op *op, const char *ns) MUST_CHECK; /* 13297 */
+/* Unpublished, without tables. */
+struct coll *ddl_new_coll(struct op *op, const char *ns, struct bv options);
+int ddl_make_tables(struct op *op, struct coll *k) MUST_CHECK;
+/* {create: "c", ...options, idIndex: {v, key, name}} */
+struct bv ddl_create_doc(struct op *op, struct coll *k);
+/* {createIndexes: "c", v, key, name, ...}: what an empty collection logs, one entry an index. */
+struct bv ddl_index_doc(struct op *op, struct coll *k, struct bv spec);
+/* Gives up a collection that was not published: its tables go to the reaper. Any thread. */
+void ddl_abandon(struct database *db, struct coll *k);
+
+/* --- in a transaction (ddl_txn.c) ------------------------------------------------------------ */
+
+int ddl_create_in_txn(struct op *op, const char *ns, struct bv options) MUST_CHECK;
+/* 263 for a collection that the transaction has not made itself, or has put documents into. */
+int ddl_create_indexes_in_txn(struct op *op, const char *ns, struct bv specs, bool ignore_unknown,
+                              struct ddl_index_result *ret) MUST_CHECK;
+/* At the commit: the row, in the transaction; then, behind it, the catalog in memory. */
+int ddl_put_created(struct op *op, struct stx *t, struct coll *k) MUST_CHECK;
+void ddl_publish_created(struct database *db, struct coll *k, uint64_t optime);
 
 /* Database shared and up to two collections exclusive, in lock order. */
 struct ddl_locks {

@@ -44,8 +44,8 @@ int ddl_rename_locked(struct op *op, struct coll *from, const char *to, struct c
     t = NULL;
     TRY(rc);
     if (target != NULL)
-        catalog_publish(db->catalog, target, NULL);
-    catalog_publish(db->catalog, from, renamed);
+        catalog_publish(db->catalog, target, NULL, op->wrote_optime);
+    catalog_publish(db->catalog, from, renamed, op->wrote_optime);
     return 0;
 fail:
     stx_rollback(t);

@@ -51,7 +51,8 @@ static int check_catalog(struct scan *s, struct op *op)
     struct coll *now;
     int rc = 0;
 
-    if (s->checked || coll_is_current(s->k)) {
+    /* In a transaction the locks keep the collection as it is; a pin has looked at it already. */
+    if (s->checked || op->txn != NULL || coll_is_current(s->k)) {
         s->checked = true;
         return 0;
     }

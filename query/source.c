@@ -5,6 +5,7 @@
 
 #include "oplog/reader.h"
 #include "oplog/retry.h"
+#include "query/txn.h"
 
 /* --- rows that are already there ------------------------------------------------------------- */
 
@@ -259,7 +260,7 @@ int source_new(struct op *op, struct arena *a, const struct source_spec *s, stru
         *ret_oplog = true;
         return scan_oplog_new(op, a, &scan, ret, ret_sorted);
     }
-    k = catalog_get(op->database->catalog, s->ns);
+    TRY_RETURN(txn_lookup(op, s->ns, &k));
     scan.k = k;
     rc = scan_new(op, a, &scan, ret, ret_sorted);
     coll_unref(k);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "query/ddl.h"
+#include "query/ddl_internal.h"
 #include "query/write_internal.h"
 
 /* --- retryable writes ------------------------------------------------------------------------ */
@@ -32,8 +32,12 @@ int retry_state_open(struct op *op, struct bv lsid, int64_t txn_number, struct r
                        "session.",
                        (long long)txn_number, bv_show(&op->arena, lsid, 200),
                        (long long)r.record.txn_number);
+    if (r.record.found && txn_number == r.record.txn_number && r.record.committed)
+        return op_fail(op, ERR_INCOMPLETE_TXN_HISTORY,
+                       "Cannot retry a retryable write that has been converted into a transaction");
     if (!r.record.found || txn_number > r.record.txn_number) {
         r.record.txn_number = txn_number;
+        r.record.committed = false;
         r.record.stmts = NULL;
         r.record.n = 0;
         r.record.stale = r.record.chunks;
@@ -77,6 +81,7 @@ const struct retry_stmt *retry_state_find(const struct retry_state *r, int32_t s
 /* --- opening and closing --------------------------------------------------------------------- */
 
 #define UPSERT_RETRIES 10
+#define QUICK_TRIES    4 /* before it is taken that a long transaction is the other side */
 
 static bool starts_with(const char *s, const char *prefix)
 {
@@ -97,6 +102,17 @@ static bool server_owned(const char *ns)
     return false;
 }
 
+static int open_in_txn(struct writer *w, bool may_create)
+{
+    struct op *op = w->op;
+
+    if (!w->logged || txn_read_only(op->txn))
+        return op_fail(op, ERR_NOT_SUPPORTED_IN_TXN,
+                       "Cannot run command against the 'local' database in a transaction.");
+    TRY_RETURN(txn_lookup(op, w->ns, &w->coll));
+    return w->coll == NULL && may_create && !op->on_schema_thread ? INT_TO_SCHEMA : 0;
+}
+
 int writer_open(struct writer *w, struct op *op, const char *ns, bool may_create,
                 struct retry_state *retry)
 {
@@ -114,6 +130,9 @@ int writer_open(struct writer *w, struct op *op, const char *ns, bool may_create
     w->ns = ns;
     w->retry = retry;
     w->logged = !starts_with(ns, "local.");
+    w->txns_ended = txn_ended(db);
+    if (op->txn != NULL)
+        return open_in_txn(w, may_create);
     db_name = arena_strndup(&op->arena, ns, (size_t)(dot - ns));
     TRY(nslock_acquire(db->locks, op, db_name, NSLOCK_SHARED, &w->db_lock));
     TRY(nslock_acquire(db->locks, op, ns, NSLOCK_SHARED, &w->coll_lock));
@@ -146,6 +165,10 @@ void writer_close(struct writer *w)
 
 int writer_create(struct writer *w)
 {
+    if (w->op->txn != NULL) {
+        TRY_RETURN(ddl_create_in_txn(w->op, w->ns, bv_empty_doc));
+        return txn_lookup(w->op, w->ns, &w->coll);
+    }
     ASSERT(w->op->on_schema_thread && w->coll_lock.mode == NSLOCK_EXCLUSIVE);
     TRY_RETURN(ddl_create_locked(w->op, w->ns, bv_empty_doc));
     w->coll = catalog_get(w->op->database->catalog, w->ns);
@@ -211,6 +234,10 @@ int writer_commit(struct writer *w, struct exec *x, struct oplog_op *ops, size_t
     struct stx *t = x->stx;
     uint64_t first;
 
+    if (w->op->txn != NULL) {
+        exec_end(x);
+        return txn_add_ops(w->op->txn, w->op, ops, n);
+    }
     if (retry && w->retry->before_commit != NULL)
         TRY_RETURN(w->retry->before_commit(w->op));
     x->stx = NULL;
@@ -227,20 +254,36 @@ int writer_commit(struct writer *w, struct exec *x, struct oplog_op *ops, size_t
     return 0;
 }
 
-void writer_rollback(struct exec *x)
+void writer_count(struct writer *w, int64_t docs, int64_t bytes)
 {
-    stx_rollback(x->stx);
-    x->stx = NULL;
+    if (w->op->txn != NULL)
+        txn_count(w->op->txn, w->ns, docs, bytes);
+    else
+        coll_count_add(w->coll, docs, bytes);
+}
+
+/* The other side is a short transaction of another worker: it ends without our help. */
+static void pause_shortly(unsigned attempt)
+{
+    struct timespec ts = {0, attempt < 3 ? 0 : 20000L << (attempt < 10 ? attempt - 3 : 7)};
+
+    if (ts.tv_nsec > 0)
+        nanosleep(&ts, NULL);
 }
 
 int writer_backoff(struct writer *w, unsigned attempt)
 {
-    /* The other side is a short transaction of another worker: it ends without our help. */
-    struct timespec ts = {0, attempt < 3 ? 0 : 20000L << (attempt < 10 ? attempt - 3 : 7)};
+    struct database *db = w->op->database;
 
+    txn_note_conflict(db);
+    if (w->op->txn != NULL)
+        return ERR_WRITE_CONFLICT;
     TRY_RETURN(op_check(w->op));
-    if (ts.tv_nsec > 0)
-        nanosleep(&ts, NULL);
+    if (attempt < QUICK_TRIES || !w->logged || !txn_any_writing(db))
+        pause_shortly(attempt);
+    else
+        TRY_RETURN(txn_wait_ended(w->op, w->txns_ended, attempt - QUICK_TRIES));
+    w->txns_ended = txn_ended(db);
     return 0;
 }
 
@@ -305,7 +348,7 @@ int writer_collect(struct writer *w, struct exec *x, struct arena *a, const stru
     }
     stage_save(scan, x);
     stage_close(scan);
-    writer_rollback(x);
+    exec_end(x);
     *ret = rids;
     *ret_n = n;
     return 0;
@@ -314,7 +357,7 @@ fail:
         stage_save(scan, x);
         stage_close(scan);
     }
-    writer_rollback(x);
+    exec_end(x);
     free(rids);
     return rc;
 }
@@ -372,7 +415,7 @@ int writer_upsert(struct writer *w, struct exec *x, const struct update *u,
     TRY_RETURN(document_prepare(w->op, &w->op->arena, doc, oplog_allocated(o) + 1, &doc));
     doc = bv_dup(&w->op->arena, doc);
     if (w->coll == NULL) {
-        writer_rollback(x); /* its snapshot is older than the collection */
+        exec_end(x); /* its snapshot is older than the collection */
         TRY_RETURN(writer_create(w));
     }
     TRY_RETURN(exec_stx(x, &t));
@@ -415,11 +458,11 @@ static bool upsert_may_retry(struct op *op, const struct match *filter)
 bool writer_try_again(struct writer *w, struct exec *x, const struct match *filter, bool upsert,
                       struct write_tries *tries, int rc, int *ret_rc)
 {
-    writer_rollback(x);
+    exec_end(x);
     if (rc == ERR_WRITE_CONFLICT) {
         rc = writer_backoff(w, tries->conflicts++);
-    } else if (rc == ERR_DUPLICATE_KEY && upsert && tries->upserts < UPSERT_RETRIES &&
-               upsert_may_retry(w->op, filter)) {
+    } else if (rc == ERR_DUPLICATE_KEY && upsert && w->op->txn == NULL &&
+               tries->upserts < UPSERT_RETRIES && upsert_may_retry(w->op, filter)) {
         tries->upserts++;
         rc = 0;
     } else {

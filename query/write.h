@@ -8,6 +8,9 @@
  * changes the catalog under it (trap T2). Statements that meet a write conflict are retried here
  * and nowhere else.
  *
+ * In a transaction (op->txn) the same calls write into it and commit nothing; a conflict is the
+ * statement's error at once.
+ *
  * A missing collection: a writer that may have to create it runs on the schema thread and holds
  * the collection lock exclusively instead, so that it can create it in the middle of its work.
  */
@@ -30,7 +33,8 @@ struct retry_state {
     int (*before_commit)(struct op *op);
 };
 
-/* Loads the record. 225 when the session has already used a higher number. */
+/* Loads the record. 225 when the session has already used a higher number, 217 when this one was a
+ * transaction's. */
 int retry_state_open(struct op *op, struct bv lsid, int64_t txn_number,
                      struct retry_state *ret) MUST_CHECK;
 /* What this statement gave the first time, or NULL when it has not been done. */
@@ -39,10 +43,11 @@ const struct retry_stmt *retry_state_find(const struct retry_state *r, int32_t s
 struct writer {
     struct op *op;
     const char *ns;
-    struct coll *coll;         /* NULL: there is no such collection (yet) */
-    struct retry_state *retry; /* NULL: not a retryable write */
-    bool logged;               /* false for the database "local" */
-    struct nslock db_lock, coll_lock;
+    struct coll *coll;                /* NULL: there is no such collection (yet) */
+    struct retry_state *retry;        /* NULL: not a retryable write */
+    bool logged;                      /* false for the database "local" */
+    struct nslock db_lock, coll_lock; /* not in a transaction, which has locks of its own */
+    uint64_t txns_ended;              /* before the try in hand: see txn_wait_ended() */
 };
 
 /*

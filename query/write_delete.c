@@ -20,35 +20,32 @@ static int delete_doc(struct job *j, int64_t rid, struct bv doc, struct oplog_op
     return 0;
 }
 
-static int delete_one(struct job *j, int64_t *ret_removed)
+static int delete_one_try(struct job *j, int64_t *ret_removed)
 {
     struct retry_stmt stmt = {.stmt_id = j->s->stmt_id, .count = 1, .kind = 'd'};
-    unsigned attempt = 0;
+    struct oplog_op entry;
+    struct bv doc;
+    int64_t rid;
 
-    for (;;) {
-        struct oplog_op entry;
-        struct bv doc;
-        int64_t rid;
-        int rc;
+    TRY_RETURN(writer_find_one(j->w, j->x, j->arena, j->filter, BV_NONE, j->s->hint, &rid, &doc));
+    if (rid == 0)
+        return 0;
+    TRY_RETURN(delete_doc(j, rid, doc, &entry));
+    TRY_RETURN(writer_commit(j->w, j->x, &entry, 1, &stmt, 1));
+    writer_count(j->w, -1, -(int64_t)doc.len);
+    *ret_removed = 1;
+    return 0;
+}
 
-        rc = writer_find_one(j->w, j->x, j->arena, j->filter, BV_NONE, j->s->hint, &rid, &doc);
-        if (rc == 0 && rid == 0)
-            return 0;
-        if (rc == 0)
-            rc = delete_doc(j, rid, doc, &entry);
-        if (rc == 0)
-            rc = writer_commit(j->w, j->x, &entry, 1, &stmt, 1);
-        if (rc == 0) {
-            coll_count_add(j->w->coll, -1, -(int64_t)doc.len);
-            *ret_removed = 1;
-            return 0;
-        }
-        writer_rollback(j->x);
-        if (rc != ERR_WRITE_CONFLICT)
-            return rc;
-        arena_reset(&j->x->scratch);
-        TRY_RETURN(writer_backoff(j->w, attempt++));
-    }
+static int delete_one(struct job *j, int64_t *ret_removed)
+{
+    struct write_tries tries = {0};
+    int rc;
+
+    do {
+        rc = delete_one_try(j, ret_removed);
+    } while (writer_try_again(j->w, j->x, j->filter, false, &tries, rc, &rc));
+    return rc;
 }
 
 /* One transaction's worth: removes rids[0..*ret_examined) that still match and commits. */
@@ -77,8 +74,8 @@ static int delete_chunk(struct job *j, struct oplog_op *ops, const int64_t *rids
     if (removed > 0)
         TRY_RETURN(writer_commit(j->w, x, ops, removed, NULL, 0));
     else
-        writer_rollback(x);
-    coll_count_add(j->w->coll, -(int64_t)removed, -bytes);
+        exec_end(x);
+    writer_count(j->w, -(int64_t)removed, -bytes);
     *ret_examined = at;
     *ret_removed += (int64_t)removed;
     return 0;
@@ -99,7 +96,7 @@ static int delete_many(struct job *j, int64_t *ret_removed)
         if (rc == 0)
             rc = delete_chunk(j, ops, rids + done, n - done, &examined, ret_removed);
         if (rc == ERR_WRITE_CONFLICT) {
-            writer_rollback(j->x);
+            exec_end(j->x);
             rc = writer_backoff(j->w, attempt++);
             continue;
         }
@@ -132,7 +129,7 @@ int write_delete(struct writer *w, const struct delete_stmt *s, struct eval *let
     rc = match_parse(w->op, &arena, s->q, &mo, &j.filter);
     if (rc == 0 && w->coll != NULL)
         rc = s->multi ? delete_many(&j, ret_removed) : delete_one(&j, ret_removed);
-    writer_rollback(&x);
+    exec_end(&x);
     exec_fini(&x);
     arena_fini(&arena);
     return rc;

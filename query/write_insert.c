@@ -71,7 +71,7 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
         g->examined++;
     }
     if (rc == ERR_WRITE_CONFLICT || (rc != 0 && g->n == 0)) {
-        writer_rollback(x);
+        exec_end(x);
         if (rc == ERR_WRITE_CONFLICT)
             return rc;
         *ret_failed = rc;
@@ -80,7 +80,7 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
     if (rc != 0)
         failed = w->op->err;
     if (g->n == 0)
-        writer_rollback(x);
+        exec_end(x);
     else
         TRY_RETURN(writer_commit(w, x, g->ops, g->n, g->stmts, g->nstmts));
     if (failed.code != 0)
@@ -117,11 +117,11 @@ int write_insert(struct writer *w, const struct bv *docs, size_t from, size_t n,
         if (rc != 0)
             break;
         attempt = 0;
-        coll_count_add(w->coll, (int64_t)g.n, g.bytes);
+        writer_count(w, (int64_t)g.n, g.bytes);
         done += g.examined;
         *ret_inserted += (int64_t)g.n + g.retried;
     }
-    writer_rollback(&x);
+    exec_end(&x);
     exec_fini(&x);
     *ret_done = done;
     return rc != 0 ? rc : failed;

@@ -4,6 +4,7 @@
 #define RUNNEL_QUERY_WRITE_INTERNAL_H
 
 #include "query/pipeline.h"
+#include "query/txn_internal.h"
 #include "query/write.h"
 #include "storage/record_write.h"
 
@@ -14,15 +15,18 @@
 
 /*
  * Commits the exec's transaction with these entries (and, for a retryable write, the statements
- * they belong to: stmts[i] gets the optime of ops[stmts[i].optime]). The transaction is over.
+ * they belong to: stmts[i] gets the optime of ops[stmts[i].optime]). The transaction is over; that
+ * of op->txn goes on and keeps the entries for its own commit.
  */
 int writer_commit(struct writer *w, struct exec *x, struct oplog_op *ops, size_t n,
                   struct retry_stmt *stmts, size_t nstmts) MUST_CHECK;
 
-/* Ends the exec's transaction, if it has one, without committing. */
-void writer_rollback(struct exec *x);
+/* Moves the collection's counters: call behind writer_commit(). */
+void writer_count(struct writer *w, int64_t docs, int64_t bytes);
 
-/* After ERR_WRITE_CONFLICT: waits a little, longer with each attempt; 0, or an interrupt. */
+/* After ERR_WRITE_CONFLICT: waits a little, longer with each attempt, or for the end of the
+ * transaction that may be the other side. 0: try again; an interrupt; INT_PARK while the request
+ * has changed nothing. In a transaction it is the conflict again. */
 int writer_backoff(struct writer *w, unsigned attempt) MUST_CHECK;
 
 /* The entry of a change to one document; `id` is its _id. */

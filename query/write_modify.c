@@ -93,7 +93,7 @@ static int remove_doc(struct job *j, int64_t rid, struct bv doc, struct modify_o
     writer_entry(j->w, &entry, 'd', writer_key_doc(&j->x->scratch, doc), BV_NONE, doc,
                  j->s->update.stmt_id);
     TRY_RETURN(commit(j, &entry, out));
-    coll_count_add(j->w->coll, -1, -(int64_t)doc.len);
+    writer_count(j->w, -1, -(int64_t)doc.len);
     return 0;
 }
 
@@ -116,7 +116,7 @@ static int update_doc(struct job *j, int64_t rid, struct bv doc, struct modify_o
     writer_entry(j->w, &entry, 'u', r.entry_o, writer_key_doc(&x->scratch, doc), doc,
                  j->s->update.stmt_id);
     TRY_RETURN(commit(j, &entry, out));
-    coll_count_add(j->w->coll, 0, (int64_t)r.doc.len - (int64_t)doc.len);
+    writer_count(j->w, 0, (int64_t)r.doc.len - (int64_t)doc.len);
     return 0;
 }
 
@@ -131,7 +131,7 @@ static int upsert_doc(struct job *j, struct modify_outcome *out)
     if (j->s->want_new)
         TRY_RETURN(show(j, doc, &out->value));
     TRY_RETURN(commit(j, &entry, out));
-    coll_count_add(j->w->coll, 1, doc.len);
+    writer_count(j->w, 1, doc.len);
     return 0;
 }
 
@@ -181,7 +181,7 @@ int write_modify(struct writer *w, const struct modify_stmt *s, struct eval *let
     rc = job_parse(&j);
     if (rc == 0)
         rc = modify(&j, ret);
-    writer_rollback(&x);
+    exec_end(&x);
     exec_fini(&x);
     arena_fini(&arena);
     return rc;

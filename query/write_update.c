@@ -63,7 +63,7 @@ static int upsert_one(struct job *j, struct update_outcome *ret)
     TRY_RETURN(writer_upsert(j->w, j->x, j->update, j->filter, j->s->stmt_id, &entry, &doc));
     stmt.result = entry.o2;
     TRY_RETURN(writer_commit(j->w, j->x, &entry, 1, &stmt, 1));
-    coll_count_add(j->w->coll, 1, doc.len);
+    writer_count(j->w, 1, doc.len);
     ret->matched = 1;
     ret->upserted = entry.o2;
     return 0;
@@ -87,7 +87,7 @@ static int update_one_try(struct job *j, struct update_outcome *ret)
     if (!changed)
         return 0;
     TRY_RETURN(writer_commit(w, j->x, &entry, 1, &stmt, 1));
-    coll_count_add(w->coll, 0, growth);
+    writer_count(w, 0, growth);
     ret->modified = 1;
     return 0;
 }
@@ -149,8 +149,8 @@ static int commit_chunk(struct job *j, struct chunk *c, struct update_outcome *r
     if (c->n > 0)
         TRY_RETURN(writer_commit(j->w, j->x, c->ops, c->n, NULL, 0));
     else
-        writer_rollback(j->x);
-    coll_count_add(j->w->coll, 0, c->growth);
+        exec_end(j->x);
+    writer_count(j->w, 0, c->growth);
     ret->matched += c->matched;
     ret->modified += (int64_t)c->n;
     return 0;
@@ -181,7 +181,7 @@ static int update_rids(struct job *j, struct chunk *c, const int64_t *rids, size
         if (rc == 0)
             rc = commit_chunk(j, c, ret);
         if (rc == ERR_WRITE_CONFLICT) {
-            writer_rollback(j->x);
+            exec_end(j->x);
             TRY_RETURN(writer_backoff(j->w, attempt++));
             continue;
         }
@@ -260,7 +260,7 @@ int write_update(struct writer *w, const struct update_stmt *s, struct eval *let
     rc = job_parse(&j);
     if (rc == 0)
         rc = s->multi ? update_many(&j, ret) : update_one(&j, ret);
-    writer_rollback(&x);
+    exec_end(&x);
     exec_fini(&x);
     arena_fini(&arena);
     return rc;

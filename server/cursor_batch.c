@@ -94,8 +94,7 @@ static int fill(struct batch *b, struct exec *x)
 static void rest(struct qcursor *c, struct exec *x)
 {
     c->ops->save(c, x);
-    stx_rollback(x->stx);
-    x->stx = NULL;
+    exec_end(x);
 }
 
 static void begin_reply(struct request *rq, const struct batch_opts *o)

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/op.h"
 #include "oplog/retry.h"
+#include "query/txn.h"
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/rw_defaults.h"
@@ -47,6 +48,7 @@ static void close_parts(struct opened *o)
         catalog_close(o->db.catalog);
     if (o->db.engine != NULL && engine_close(o->db.engine, &err) != 0)
         log_event(LOG_ERROR, "storage", "closing failed", {"reason", LOG_STR(err.text)}, );
+    txn_table_free(o->db.txns);
     nslock_table_free(o->db.locks);
     free(o);
 }
@@ -82,6 +84,7 @@ int database_open(struct server *s, struct error *err)
     o->db.host = s->host;
     o->db.repl_config = repl_config_doc;
     o->db.locks = nslock_table_new();
+    o->db.txns = txn_table_new();
     TRY(engine_open(&engine_options, err, &o->db.engine));
     TRY(catalog_open(o->db.engine, err, &o->db.catalog));
     TRY(oplog_open(o->db.engine, &oplog_options, err, &o->db.oplog));

@@ -81,6 +81,16 @@ static void remove_locked(struct catalog *c, struct coll *k)
     atomic_store(&k->current, false);
 }
 
+/* FNV-1a, 64 bits. */
+static uint64_t hash_ns(const char *ns)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+
+    while (*ns != '\0')
+        h = (h ^ (uint8_t)*ns++) * UINT64_C(1099511628211);
+    return h;
+}
+
 /* --- finding ------------------------------------------------------------------------------- */
 
 struct coll *catalog_get(struct catalog *c, const char *ns)
@@ -197,9 +207,37 @@ const char *catalog_db_other_case(struct catalog *c, struct arena *a, const char
 
 /* --- publishing ---------------------------------------------------------------------------- */
 
-void catalog_publish(struct catalog *c, struct coll *old, struct coll *now)
+static void note_gone_locked(struct catalog *c, const char *ns, uint64_t optime)
+{
+    struct gone_name *g = &c->gone[c->ngone++ % GONE_NAMES];
+
+    mutex_assert_held(&c->mx);
+    if (g->optime > c->gone_forgotten)
+        c->gone_forgotten = g->optime;
+    g->hash = hash_ns(ns);
+    g->optime = optime;
+}
+
+bool catalog_gone_since(struct catalog *c, const char *ns, uint64_t optime)
+{
+    uint64_t hash = hash_ns(ns);
+    bool gone;
+
+    mutex_lock(&c->mx);
+    gone = c->gone_forgotten > optime;
+    for (size_t i = 0; i < GONE_NAMES && !gone; i++)
+        gone = c->gone[i].hash == hash && c->gone[i].optime > optime;
+    mutex_unlock(&c->mx);
+    return gone;
+}
+
+void catalog_publish(struct catalog *c, struct coll *old, struct coll *now, uint64_t optime)
 {
     mutex_lock(&c->mx);
+    if (old != NULL && (now == NULL || strcmp(old->ns, now->ns) != 0))
+        note_gone_locked(c, old->ns, optime);
+    if (now != NULL)
+        now->changed = optime;
     if (old != NULL) {
         remove_locked(c, old);
         old->dropped = now == NULL;

@@ -77,6 +77,7 @@ struct coll {
     uint8_t uuid[16];
     struct bv options; /* as listCollections shows them */
     bool images;       /* changeStreamPreAndPostImages.enabled */
+    uint64_t changed;  /* optime at which this version was published; 0: at start-up */
     uint32_t nindexes;
     struct index *indexes; /* [0] is the _id index */
     struct coll_counters *counters;
@@ -96,6 +97,10 @@ struct coll *coll_ref(struct coll *k);
 void coll_unref(struct coll *k); /* NULL: nothing */
 /* True while k is the published version of its collection (not dropped or altered since). */
 bool coll_is_current(struct coll *k);
+
+/* Whether a collection of this name may have gone (dropped, or renamed away) above that optime. Of
+ * many, only the newest are remembered; about older ones the answer is yes. */
+bool catalog_gone_since(struct catalog *c, const char *ns, uint64_t optime);
 
 /* All collections of a database ("" or NULL: of all), sorted by name; references the caller
  * drops; array in the arena. */

@@ -15,6 +15,14 @@ struct dead_ident {
     char ident[IDENT_MAX];
 };
 
+/* A name under which there was a collection, by its hash: two names with one hash make a snapshot
+ * be refused in vain, no more. */
+struct gone_name {
+    uint64_t hash, optime;
+};
+
+enum { GONE_NAMES = 512 };
+
 struct catalog {
     struct engine *engine;
     _Atomic int refs;           /* the opener and every struct coll */
@@ -26,6 +34,9 @@ struct catalog {
     size_t n, cap;
     struct dead_ident *dead; /* oldest first */
     struct dead_ident **dead_end;
+    struct gone_name gone[GONE_NAMES]; /* the newest, in a circle */
+    uint64_t ngone;                    /* ever */
+    uint64_t gone_forgotten;           /* newest optime of those that fell out of it */
 };
 
 void catalog_unref(struct catalog *c);

@@ -54,20 +54,30 @@ static int put_doc(struct stx *t, const char *table, const char *key, struct bv 
     return rc;
 }
 
-int catalog_put_row(struct stx *t, struct coll *k)
+int catalog_put_meta(struct stx *t, struct catalog *c)
 {
-    struct arena *a = &stx_op(t)->arena;
-    struct bv row = coll_to_row(a, k);
     struct bw w;
+
+    bw_init(&w, &stx_op(t)->arena);
+    bw_i64(&w, "nextIdent", atomic_load(&c->next_ident));
+    return put_doc(t, CATALOG_IDENT, META_KEY, bw_done(&w));
+}
+
+int catalog_put_new_row(struct stx *t, struct coll *k)
+{
+    struct bv row = coll_to_row(&stx_op(t)->arena, k);
 
     if (bv_is_missing(row))
         return op_fail(stx_op(t), ERR_BSON_TOO_LARGE, "the catalog entry of %s is too large",
                        k->ns);
     TRY_RETURN(disk_watch_check(k->catalog->engine->disk, &stx_op(t)->err, false));
-    bw_init(&w, a);
-    bw_i64(&w, "nextIdent", atomic_load(&k->catalog->next_ident));
-    TRY_RETURN(put_doc(t, CATALOG_IDENT, META_KEY, bw_done(&w)));
     return put_doc(t, CATALOG_IDENT, k->ident, row);
+}
+
+int catalog_put_row(struct stx *t, struct coll *k)
+{
+    TRY_RETURN(catalog_put_new_row(t, k));
+    return catalog_put_meta(t, k->catalog);
 }
 
 int catalog_remove_row(struct stx *t, struct coll *k)
@@ -114,7 +124,7 @@ static int load_row(struct catalog *c, struct tcursor *cursor, struct error *err
     note_ident_number(c, k->ident);
     for (uint32_t i = 0; i < k->nindexes; i++)
         note_ident_number(c, k->indexes[i].ident);
-    catalog_publish(c, NULL, k);
+    catalog_publish(c, NULL, k, 0);
     return 0;
 }
 

@@ -24,12 +24,16 @@ void coll_edit_index_spec(struct coll *k, const char *name, struct bv spec);
  * the row "meta". */
 int catalog_put_row(struct stx *t, struct coll *k) MUST_CHECK;
 int catalog_remove_row(struct stx *t, struct coll *k) MUST_CHECK;
+/* For a collection made in a long transaction, whose row must conflict with no other: the row
+ * "meta" first, in a transaction of its own that is committed before, then the row alone. */
+int catalog_put_meta(struct stx *t, struct catalog *c) MUST_CHECK;
+int catalog_put_new_row(struct stx *t, struct coll *k) MUST_CHECK;
 
-/* After the commit: old (or NULL) is replaced by now (or NULL). Takes over the caller's reference
- * to `now` as the published one. Idents that `old` used and `now` does not die when the last
- * reference to `old`, and to every version before it, is gone. The tables of a version that was
- * never published are the caller's to give to catalog_add_dead(). */
-void catalog_publish(struct catalog *c, struct coll *old, struct coll *now);
+/* After the commit, at `optime`: old (or NULL) is replaced by now (or NULL). Takes over the
+ * caller's reference to `now` as the published one. Idents that `old` used and `now` does not die
+ * when the last reference to `old`, and to every version before it, is gone. The tables of a
+ * version that was never published are the caller's to give to catalog_add_dead(). */
+void catalog_publish(struct catalog *c, struct coll *old, struct coll *now, uint64_t optime);
 
 /* For the reaper: the idents whose last user is gone; call repeatedly until it returns false. A
  * dead ident handed out here is the caller's to drop (or to give back with catalog_add_dead). The

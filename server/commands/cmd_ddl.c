@@ -2,6 +2,7 @@
 /* create, drop, dropDatabase, renameCollection, collMod, createIndexes, dropIndexes. */
 #include "query/ddl.h"
 #include "query/source.h"
+#include "query/txn.h"
 #include "server/commands/cmd_common.h"
 
 /* Collections that only the server writes. */
@@ -120,7 +121,7 @@ int cmd_create(struct request *rq)
     TRY_RETURN(fields_parse(op, "create", create_fields, op->cmd, FIELDS_COMMAND, &args));
     TRY_RETURN(create_options(rq, ns, &args, &options));
     TRY_RETURN(check_user_ns(op, ns));
-    k = catalog_get(op->database->catalog, ns);
+    TRY_RETURN(txn_lookup(op, ns, &k));
     if (k != NULL) {
         bool same = bv_cmp_docs(k->options, options) == 0;
 

@@ -21,9 +21,9 @@ LAYERS = {
 }
 
 # Headers that change records or append to the oplog: "no change without its oplog entry".
-WRITERS = (r"query/(write|ddl)\w*\.[ch]", r"oplog/\w+\.[ch]", r"storage/\w+\.[ch]")
+WRITERS = (r"query/(write|ddl|txn)\w*\.[ch]", r"oplog/\w+\.[ch]", r"storage/\w+\.[ch]")
 RESTRICTED = {
-    "storage/record_write.h": (r"query/(write|ddl)\w*\.[ch]", r"storage/\w+\.[ch]"),
+    "storage/record_write.h": (r"query/(write|ddl|txn)\w*\.[ch]", r"storage/\w+\.[ch]"),
     "storage/table_write.h": (*WRITERS, r"query/spill\w*\.[ch]"),
     "storage/catalog_write.h": (r"query/ddl\w*\.[ch]", r"storage/\w+\.[ch]",
                                 r"server/open\.c"),

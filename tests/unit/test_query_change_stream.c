@@ -490,7 +490,7 @@ static void make_coll(const char *ns, const uint8_t uuid[16], const char *doc)
     OK(catalog_put_row(t, k));
     OK(record_insert(t, k, json(&op.arena, doc), &rid));
     OK(stx_commit(t));
-    catalog_publish(database.catalog, NULL, k);
+    catalog_publish(database.catalog, NULL, k, 0);
 }
 
 static void update_lookup_reads_the_present(void **state)
@@ -511,7 +511,7 @@ static void update_lookup_reads_the_present(void **state)
     assert_int_equal(bv_get(expect_event("update"), "fullDocument").type, BV_NULL);
     /* a collection made anew under the old name is another one */
     old = catalog_get(database.catalog, "d.c");
-    catalog_publish(database.catalog, old, NULL);
+    catalog_publish(database.catalog, old, NULL, 0);
     coll_unref(old);
     make_coll("d.c", other_uuid, "{'_id': 1, 'x': 10}");
     write_json('u', "d.c", DIFF, "{'_id': 1}", NULL);

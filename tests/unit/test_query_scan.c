@@ -50,7 +50,7 @@ static struct coll *publish(struct coll *old, struct coll *now)
     OK(stx_begin(d.engine, &op, &t));
     OK(catalog_put_row(t, now));
     OK(stx_commit(t));
-    catalog_publish(database.catalog, old, now);
+    catalog_publish(database.catalog, old, now, 0);
     coll_unref(old);
     return catalog_get(database.catalog, now->ns);
 }
@@ -78,7 +78,7 @@ static void drop(struct coll *k)
     OK(stx_begin(d.engine, &op, &t));
     OK(catalog_remove_row(t, k));
     OK(stx_commit(t));
-    catalog_publish(database.catalog, k, NULL);
+    catalog_publish(database.catalog, k, NULL, 0);
 }
 
 static void insert_bv(struct coll *k, struct bv doc)

@@ -73,7 +73,7 @@ static void create(const char *ns, uint8_t uuid_byte, const char *options)
 
     make_tables(k);
     put_row(k);
-    catalog_publish(c, NULL, k);
+    catalog_publish(c, NULL, k, 0);
 }
 
 static void drop(const char *ns)
@@ -85,7 +85,7 @@ static void drop(const char *ns)
     OK(stx_begin(e, &op, &t));
     OK(catalog_remove_row(t, k));
     OK(stx_commit(t));
-    catalog_publish(c, k, NULL);
+    catalog_publish(c, k, NULL, 0);
     coll_unref(k);
 }
 
@@ -96,7 +96,7 @@ static void add_index(const char *ns, const char *spec)
     coll_edit_add_index(now, json(&op.arena, spec));
     make_tables(now);
     put_row(now);
-    catalog_publish(c, k, now);
+    catalog_publish(c, k, now, 0);
     coll_unref(k);
 }
 
@@ -208,7 +208,7 @@ static void versions_and_indexes(void **state)
                                          "\"a.b_1_c_-1\", \"hidden\": true}"));
     put_row(now);
     assert_false(coll_is_current(now));
-    catalog_publish(c, k, now);
+    catalog_publish(c, k, now, 0);
     assert_false(coll_is_current(k));
     assert_true(coll_is_current(now));
     assert_string_equal(k->ns, "d.c");
@@ -235,12 +235,12 @@ static void idents_die_with_their_last_reader(void **state)
     now = coll_copy(first);
     coll_edit_options(now, json(&op.arena, "{\"x\": 1}"));
     put_row(now);
-    catalog_publish(c, first, now);
+    catalog_publish(c, first, now, 0);
     second = catalog_get(c, "d.c"); /* too */
     now = coll_copy(second);
     coll_edit_drop_index(now, "a_1");
     put_row(now);
-    catalog_publish(c, second, now);
+    catalog_publish(c, second, now, 0);
     assert_false(catalog_take_dead(c, ident));
     coll_unref(second);
     assert_false(catalog_take_dead(c, ident)); /* `first` still uses it */
@@ -395,7 +395,7 @@ static void deep_options(void **state)
     k = coll_new(c, "d.c", uuid, bw_done(&w));
     make_tables(k);
     put_row(k);
-    catalog_publish(c, NULL, k);
+    catalog_publish(c, NULL, k, 0);
     close_all();
     open_all();
     k = catalog_get(c, "d.c");

@@ -111,7 +111,7 @@ static void publish_row(struct op *op, struct coll *old, struct coll *now)
     OK(stx_begin(e, op, &t));
     OK(catalog_put_row(t, now));
     OK(stx_commit(t));
-    catalog_publish(c, old, now);
+    catalog_publish(c, old, now, 0);
 }
 
 static void reap(struct op *op)

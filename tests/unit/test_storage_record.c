@@ -54,7 +54,7 @@ static void make_coll(void)
     OK(stx_begin(e, &op, &t));
     OK(catalog_put_row(t, k));
     OK(stx_commit(t));
-    catalog_publish(c, NULL, coll_ref(k));
+    catalog_publish(c, NULL, coll_ref(k), 0);
 }
 
 static int set_up(void **state)

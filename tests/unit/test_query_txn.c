@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Transactions: isolation, conflicts, locks, the catalog, waiting outsiders, pinned snapshots. */
+#include "tests/unit/txn_util.h"
+
+#include "base/limits.h"
+
+static struct world w;
+static struct op op;  /* outside transactions */
+static struct op in;  /* inside one */
+static struct op in2; /* inside another */
+
+static int set_up_as(bool hidden)
+{
+    world_open(&w, true, hidden);
+    request_init(&op, &w);
+    request_init(&in, &w);
+    request_init(&in2, &w);
+    OK(insert(&op, "d.c", "{'_id': 1, 'x': 1}"));
+    OK(insert(&op, "d.c", "{'_id': 2, 'x': 1}"));
+    op.wrote_optime = 0;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return set_up_as(false);
+}
+
+static int set_up_hidden(void **state)
+{
+    (void)state;
+    return set_up_as(true);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    op_fini(&op);
+    op_fini(&in);
+    op_fini(&in2);
+    world_remove(&w);
+    return 0;
+}
+
+static void commit(struct op *o)
+{
+    uint64_t at;
+
+    OK(txn_commit(o->txn, o, &at));
+    assert_null(o->txn);
+}
+
+static void abort_in(struct op *o)
+{
+    struct txn *t = o->txn;
+
+    txn_leave(o);
+    txn_abort(t);
+}
+
+/* --- isolation ---------------------------------------------------------------------------------
+ */
+
+static void sees_its_snapshot_and_its_own_writes(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    OK(set(&op, "d.c", 1, 7));
+    FOUND(&in, "d.c", "1:1 2:1");
+    OK(insert(&in, "d.c", "{'_id': 3, 'x': 3}"));
+    OK(set(&in, "d.c", 2, 2));
+    OK(set(&in, "d.c", 2, 5));
+    FOUND(&in, "d.c", "1:1 2:5 3:3");
+    FOUND(&op, "d.c", "1:7 2:1");
+    assert_int_equal(count_of(&w, "d.c"), 2);
+    assert_int_equal(txn_nops(in.txn), 3);
+    commit(&in);
+    FOUND(&op, "d.c", "1:7 2:5 3:3");
+    assert_int_equal(count_of(&w, "d.c"), 3);
+}
+
+static void a_parked_request_is_not_inside(void **state)
+{
+    struct txn *t = begin(&w, 1);
+
+    (void)state;
+    txn_enter(t, &in);
+    OK(set(&in, "d.c", 1, 2));
+    txn_leave(&in);
+    FOUND(&in, "d.c", "1:1 2:1");
+    txn_enter(t, &in2);
+    FOUND(&in2, "d.c", "1:2 2:1");
+    commit(&in2);
+    FOUND(&op, "d.c", "1:2 2:1");
+}
+
+static void write_skew_is_allowed(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    txn_enter(begin(&w, 2), &in2);
+    FOUND(&in, "d.c", "1:1 2:1");
+    FOUND(&in2, "d.c", "1:1 2:1");
+    OK(set(&in, "d.c", 1, 0));
+    OK(set(&in2, "d.c", 2, 0));
+    commit(&in);
+    commit(&in2);
+    FOUND(&op, "d.c", "1:0 2:0");
+}
+
+static void an_abort_leaves_nothing(void **state)
+{
+    uint64_t before = oplog_allocated(w.db.oplog);
+
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    OK(insert(&in, "d.c", "{'_id': 3, 'x': 3}"));
+    OK(update(&in, "d.c", "{}", "{'$inc': {'x': 1}}", true, false));
+    OK(drop_docs(&in, "d.c", "{'_id': 1}", false));
+    FOUND(&in, "d.c", "2:2 3:4");
+    abort_in(&in);
+    FOUND(&op, "d.c", "1:1 2:1");
+    assert_int_equal(count_of(&w, "d.c"), 2);
+    assert_int_equal(oplog_allocated(w.db.oplog), before);
+}
+
+static void one_that_only_reads_commits_without_an_entry(void **state)
+{
+    uint64_t before = oplog_allocated(w.db.oplog), at = 1;
+
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    FOUND(&in, "d.c", "1:1 2:1");
+    assert_int_equal(in.read_optime, txn_read_optime(in.txn));
+    OK(set(&in, "d.c", 9, 1)); /* matches nothing */
+    assert_false(txn_has_ops(in.txn));
+    OK(txn_commit(in.txn, &in, &at));
+    assert_int_equal(at, 0);
+    assert_int_equal(in.wrote_optime, 0);
+    assert_int_equal(oplog_allocated(w.db.oplog), before);
+}
+
+/* --- conflicts ---------------------------------------------------------------------------------
+ */
+
+static void a_conflict_is_an_error_at_once(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    txn_enter(begin(&w, 2), &in2);
+    OK(set(&in, "d.c", 1, 2));
+    assert_int_equal(set(&in2, "d.c", 1, 3), 112);
+    assert_int_equal(in2.err.code, 112);
+    abort_in(&in2);
+    commit(&in);
+    FOUND(&op, "d.c", "1:2 2:1");
+}
+
+static void a_document_changed_since_the_snapshot_conflicts(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    FOUND(&in, "d.c", "1:1 2:1");
+    OK(set(&op, "d.c", 1, 2));
+    assert_int_equal(update(&in, "d.c", "{}", "{'$inc': {'x': 1}}", true, false), 112);
+    abort_in(&in);
+    txn_enter(begin(&w, 1), &in);
+    OK(drop_docs(&op, "d.c", "{'_id': 1}", false));
+    assert_int_equal(drop_docs(&in, "d.c", "{'_id': 1}", false), 112);
+    abort_in(&in);
+    txn_enter(begin(&w, 1), &in);
+    OK(insert(&op, "d.c", "{'_id': 1}"));
+    assert_int_equal(insert(&in, "d.c", "{'_id': 1}"), 112);
+    abort_in(&in);
+    FOUND(&op, "d.c", "2:1 1");
+}
+
+static void a_duplicate_key_does_not_lose_the_transaction(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    OK(set(&in, "d.c", 2, 9));
+    assert_int_equal(insert(&in, "d.c", "{'_id': 1}"), 11000);
+    assert_int_equal(update(&in, "d.c", "{'y': 1}", "{'$set': {'_id': 1}}", false, true), 11000);
+    FOUND(&in, "d.c", "1:1 2:9");
+    commit(&in);
+    FOUND(&op, "d.c", "1:1 2:9");
+}
+
+/* --- outsiders ---------------------------------------------------------------------------------
+ */
+
+static void an_outsider_parks_until_the_end(void **state)
+{
+    struct parked p;
+
+    (void)state;
+    parked_init(&p);
+    p.op.database = &w.db;
+    p.op.runs = 1;
+    txn_enter(begin(&w, 1), &in);
+    OK(set(&in, "d.c", 1, 2));
+    assert_int_equal(set(&p.op, "d.c", 1, 3), INT_PARK);
+    assert_true(p.op.park_deadline_us > 0);
+    assert_int_equal(parked_wakes(&p), 0);
+    commit(&in);
+    assert_int_equal(parked_wakes(&p), 1);
+    parked_unpark(&p);
+    assert_int_equal(p.op.park_deadline_us, 0);
+    OK(set(&p.op, "d.c", 1, 3));
+    FOUND(&op, "d.c", "1:3 2:1");
+    parked_fini(&p);
+}
+
+static void an_outsider_waits_longer_each_time(void **state)
+{
+    int64_t last = 0;
+    struct parked p;
+
+    (void)state;
+    parked_init(&p);
+    p.op.database = &w.db;
+    p.op.runs = 1;
+    txn_enter(begin(&w, 1), &in);
+    OK(set(&in, "d.c", 1, 2));
+    for (int i = 0; i < 9; i++) {
+        int64_t before = clock_mono_us(), pause;
+
+        assert_int_equal(drop_docs(&p.op, "d.c", "{'_id': 1}", false), INT_PARK);
+        pause = p.op.park_deadline_us - before;
+        assert_true(pause >= last || pause >= 50000);
+        last = i < 5 ? (1 << i) * 1000 : 0;
+        assert_true(pause >= last);
+        parked_unpark(&p);
+    }
+    abort_in(&in);
+    OK(drop_docs(&p.op, "d.c", "{'_id': 1}", false));
+    FOUND(&op, "d.c", "2:1");
+    parked_fini(&p);
+}
+
+struct outsider {
+    pthread_t thread;
+    struct op op;
+    int rc;
+};
+
+static void *update_all(void *arg)
+{
+    struct outsider *o = arg;
+
+    /* As a request that has changed something already: it must not run again. */
+    o->op.wrote_optime = 1;
+    o->rc = update(&o->op, "d.c", "{}", "{'$inc': {'x': 10}}", true, false);
+    return NULL;
+}
+
+static void wait_for_a_waiter(void)
+{
+    struct txn_table_stats s;
+
+    do {
+        usleep(1000);
+        txn_table_stats(w.db.txns, &s);
+    } while (s.waited == 0);
+    assert_true(s.write_conflicts > 0);
+}
+
+static void one_that_has_changed_something_sleeps_until_the_end(void **state)
+{
+    struct outsider o = {.rc = -1};
+
+    (void)state;
+    request_init(&o.op, &w);
+    o.op.waiter.wake = parked_wake;
+    txn_enter(begin(&w, 1), &in);
+    OK(set(&in, "d.c", 1, 2));
+    pthread_create(&o.thread, NULL, update_all, &o);
+    wait_for_a_waiter();
+    commit(&in);
+    pthread_join(o.thread, NULL);
+    OK(o.rc);
+    FOUND(&op, "d.c", "1:12 2:11");
+    op_fini(&o.op);
+}
+
+static void a_sleeper_minds_its_deadline(void **state)
+{
+    struct outsider o = {.rc = -1};
+
+    (void)state;
+    request_init(&o.op, &w);
+    o.op.deadline_us = clock_mono_us() + 100000;
+    txn_enter(begin(&w, 1), &in);
+    OK(set(&in, "d.c", 1, 2));
+    update_all(&o);
+    assert_int_equal(o.rc, 50);
+    abort_in(&in);
+    op_fini(&o.op);
+}
+
+/* --- locks and the catalog ---------------------------------------------------------------------
+ */
+
+static void ddl_waits_for_who_has_touched_the_collection(void **state)
+{
+    struct ddl_drop_result r;
+    struct parked p;
+
+    (void)state;
+    parked_init(&p);
+    p.op.database = &w.db;
+    p.op.on_schema_thread = true;
+    txn_enter(begin(&w, 1), &in);
+    FOUND(&in, "d.c", "1:1 2:1");
+    assert_int_equal(ddl_drop(&p.op, "d.c", &r), INT_PARK);
+    OK(set(&in, "d.c", 1, 2)); /* has the lock already: a waiting drop does not keep it out */
+    assert_int_equal(parked_wakes(&p), 0);
+    commit(&in);
+    assert_true(parked_wakes(&p) > 0);
+    parked_unpark(&p);
+    OK(ddl_drop(&p.op, "d.c", &r));
+    assert_true(r.existed);
+    parked_fini(&p);
+}
+
+static void a_lock_is_waited_for_shortly(void **state)
+{
+    struct nslock lock = {0};
+    struct parked p;
+
+    (void)state;
+    parked_init(&p);
+    p.op.database = &w.db;
+    OK(nslock_acquire(w.db.locks, &op, "d.c", NSLOCK_EXCLUSIVE, &lock));
+    txn_enter(begin(&w, 1), &p.op);
+    assert_int_equal(set(&p.op, "d.c", 1, 2), INT_PARK);
+    assert_true(p.op.park_deadline_us > clock_mono_us() - 5000);
+    parked_unpark(&p);
+    while (clock_mono_us() < p.op.park_deadline_us)
+        ;
+    assert_int_equal(set(&p.op, "d.c", 1, 2), 24);
+    assert_string_equal(p.op.err.text, "Unable to acquire IX lock on 'd.c' within 5ms.");
+    assert_null(p.op.unpark);
+    nslock_release(w.db.locks, &lock);
+    OK(set(&p.op, "d.c", 1, 2));
+    commit(&p.op);
+    parked_fini(&p);
+}
+
+static void what_changed_in_the_catalog_is_refused(void **state)
+{
+    struct ddl_index_result ir;
+    struct ddl_drop_result dr;
+
+    (void)state;
+    OK(insert(&op, "d.gone", "{'_id': 1}"));
+    OK(insert(&op, "d.away", "{'_id': 1}"));
+    OK(insert(&op, "d.again", "{'_id': 1}"));
+    OK(insert(&op, "d.indexed", "{'_id': 1}"));
+    OK(insert(&op, "d.same", "{'_id': 1}"));
+    txn_enter(begin(&w, 1), &in);
+    OK(insert(&op, "d.new", "{'_id': 1}"));
+    OK(ddl_drop(&op, "d.gone", &dr));
+    OK(ddl_rename(&op, "d.away", "d.here", false));
+    OK(ddl_drop(&op, "d.again", &dr));
+    OK(insert(&op, "d.again", "{'_id': 1}"));
+    OK(ddl_create_indexes(&op, "d.indexed",
+                          json(&op.arena, "{'0': {'key': {'a': 1}, 'name': 'a'}}"), false, &ir));
+    FOUND(&in, "d.new", "error 246");
+    assert_non_null(strstr(in.err.text, "due to pending collection catalog changes"));
+    FOUND(&in, "d.gone", "error 246");
+    FOUND(&in, "d.away", "error 246");
+    FOUND(&in, "d.here", "error 246");
+    FOUND(&in, "d.again", "error 246");
+    FOUND(&in, "d.indexed", "error 246");
+    assert_int_equal(set(&in, "d.gone", 1, 1), 246);
+    FOUND(&in, "d.same", "1");
+    FOUND(&in, "d.never", "");
+    abort_in(&in);
+    txn_enter(begin(&w, 1), &in);
+    FOUND(&in, "d.new", "1");
+    FOUND(&in, "d.gone", "");
+    FOUND(&in, "d.here", "1");
+    abort_in(&in);
+}
+
+/* --- collections made inside -------------------------------------------------------------------
+ */
+
+static void a_created_collection_appears_with_the_commit(void **state)
+{
+    struct ddl_index_result r;
+    struct coll *k;
+
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    OK(ddl_create(&in, "d.made", bv_empty_doc));
+    assert_int_equal(ddl_create(&in, "d.made", bv_empty_doc), 48);
+    OK(ddl_create_indexes(&in, "d.made",
+                          json(&in.arena, "{'0': {'key': {'x': 1}, 'name': 'x', 'unique': true}}"),
+                          false, &r));
+    assert_int_equal(r.before, 1);
+    assert_int_equal(r.after, 2);
+    assert_false(r.created_collection);
+    OK(insert(&in, "d.made", "{'_id': 1, 'x': 5}"));
+    assert_int_equal(insert(&in, "d.made", "{'_id': 2, 'x': 5}"), 11000);
+    OK(insert(&in, "d.other", "{'_id': 1}"));
+    FOUND(&in, "d.made", "1:5");
+    FOUND(&op, "d.made", "");
+    assert_null(catalog_get(w.db.catalog, "d.made"));
+    commit(&in);
+    FOUND(&op, "d.made", "1:5");
+    FOUND(&op, "d.other", "1");
+    assert_int_equal(count_of(&w, "d.made"), 1);
+    k = catalog_get(w.db.catalog, "d.made");
+    assert_int_equal(k->nindexes, 2);
+    coll_unref(k);
+    assert_int_equal(insert(&op, "d.made", "{'_id': 2, 'x': 5}"), 11000);
+}
+
+static void an_abort_unmakes_collections(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    OK(insert(&in, "e.made", "{'_id': 1}"));
+    OK(update(&in, "e.up", "{'_id': 7}", "{'$set': {'x': 1}}", false, true));
+    FOUND(&in, "e.up", "7:1");
+    abort_in(&in);
+    assert_false(catalog_db_exists(w.db.catalog, "e"));
+    OK(insert(&op, "e.made", "{'_id': 2}"));
+    FOUND(&op, "e.made", "2");
+}
+
+static void others_do_not_come_between_a_look_and_a_create(void **state)
+{
+    struct txn *second;
+
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    FOUND(&in, "d.made", "");
+    second = begin(&w, 2);
+    txn_enter(second, &in2);
+    FOUND(&in2, "d.made", "");
+    assert_int_equal(insert(&in, "d.made", "{'_id': 1}"), 112);
+    abort_in(&in2);
+    OK(insert(&in, "d.made", "{'_id': 1}"));
+    commit(&in);
+    FOUND(&op, "d.made", "1");
+}
+
+static void indexes_only_on_new_empty_collections(void **state)
+{
+    struct bv specs = json(&in.arena, "{'0': {'key': {'x': 1}, 'name': 'x'}}");
+    struct ddl_index_result r;
+
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    assert_int_equal(ddl_create_indexes(&in, "d.c", specs, false, &r), 263);
+    assert_string_equal(in.err.text, "Cannot create new indexes on existing collection d.c in a "
+                                     "multi-document transaction.");
+    OK(ddl_create_indexes(&in, "d.c", json(&in.arena, "{'0': {'key': {'_id': 1}, 'name': '_id_'}}"),
+                          false, &r));
+    OK(insert(&in, "d.made", "{'_id': 1}"));
+    assert_int_equal(ddl_create_indexes(&in, "d.made", specs, false, &r), 263);
+    OK(ddl_create_indexes(&in, "d.empty", specs, false, &r));
+    assert_true(r.created_collection);
+    abort_in(&in);
+}
+
+/* --- pinned snapshots --------------------------------------------------------------------------
+ */
+
+static void a_pin_reads_at_its_time(void **state)
+{
+    struct ddl_drop_result r;
+    struct txn *t;
+    uint64_t at;
+
+    (void)state;
+    OK(insert(&op, "d.gone", "{'_id': 1}"));
+    OK(txn_begin_snapshot(&op, &t, &at));
+    assert_int_equal(at, oplog_allocated(w.db.oplog));
+    assert_true(txn_read_only(t));
+    OK(set(&op, "d.c", 1, 9));
+    txn_enter(t, &in);
+    FOUND(&in, "d.c", "1:1 2:1");
+    assert_int_equal(in.read_optime, at);
+    FOUND(&in, "d.gone", "1");
+    OK(ddl_drop(&op, "d.gone", &r)); /* a pin holds no locks */
+    FOUND(&in, "d.gone", "error 246");
+    assert_int_not_equal(set(&in, "d.c", 1, 2), 0);
+    txn_leave(&in);
+    txn_abort(t);
+}
+
+static void *write_on(void *arg)
+{
+    struct op mine;
+    _Atomic bool *stop = arg;
+
+    request_init(&mine, &w);
+    while (!atomic_load(stop)) {
+        OK(update(&mine, "d.c", "{}", "{'$inc': {'x': 1}}", true, false));
+        arena_reset(&mine.arena);
+    }
+    op_fini(&mine);
+    return NULL;
+}
+
+/* Every entry up to the pin's time has put one more into x, and none behind it. */
+static void a_pin_is_exact_under_load(void **state)
+{
+    _Atomic bool stop = false;
+    pthread_t threads[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, write_on, &stop);
+    for (int i = 0; i < 200; i++) {
+        struct oplog_row *rows;
+        struct txn *t;
+        uint64_t at;
+        size_t n, upto = 0;
+        char *text;
+
+        OK(txn_begin_snapshot(&op, &t, &at));
+        while (oplog_visible(w.db.oplog) < at)
+            ;
+        if (i % 20 == 19) {
+            txn_enter(t, &in);
+            n = entries_above(&w, &op, 0, NULL, 0);
+            rows = ARENA_ARRAY(&op.arena, struct oplog_row, n);
+            n = entries_above(&w, &op, 0, rows, n) < n ? 0 : n;
+            for (size_t j = 0; j < n; j++)
+                upto += rows[j].optime <= at && rows[j].op == 'u';
+            text = arena_printf(&in.arena, "1:%zu 2:%zu", upto / 2 + 1, upto / 2 + 1);
+            FOUND(&in, "d.c", text);
+            txn_leave(&in);
+            arena_reset(&op.arena);
+        }
+        txn_abort(t);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* --- bounds ------------------------------------------------------------------------------------
+ */
+
+static void too_many_are_refused(void **state)
+{
+    struct txn *t[LIMIT_TRANSACTIONS], *more;
+    uint64_t at;
+
+    (void)state;
+    for (int i = 0; i < LIMIT_TRANSACTIONS; i++)
+        t[i] = begin(&w, 1);
+    assert_int_equal(txn_begin(&op, lsid_of(&op.arena, 1), 1, &more), 402);
+    assert_int_equal(txn_begin_snapshot(&op, &more, &at), 402);
+    OK(set(&op, "d.c", 1, 2)); /* others work on */
+    for (int i = 0; i < LIMIT_TRANSACTIONS; i++)
+        txn_abort(t[i]);
+    txn_abort(begin(&w, 1));
+}
+
+static void too_many_namespaces_are_refused(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    for (int i = 0; i < LIMIT_TXN_NAMESPACES; i++) {
+        OK(txn_lock(&in, arena_printf(&in.arena, "d.n%d", i)));
+        arena_reset(&in.arena);
+    }
+    OK(txn_lock(&in, "d.n0"));
+    assert_int_equal(txn_lock(&in, "d.more"), 257);
+    abort_in(&in);
+}
+
+static void works_without_an_oplog(void **state)
+{
+    (void)state;
+    txn_enter(begin(&w, 1), &in);
+    OK(insert(&in, "d.c", "{'_id': 3}"));
+    OK(set(&in, "d.c", 1, 5));
+    commit(&in);
+    assert_true(in.wrote_optime > 0);
+    FOUND(&op, "d.c", "1:5 2:1 3");
+    txn_enter(begin(&w, 1), &in);
+    OK(drop_docs(&in, "d.c", "{}", true));
+    abort_in(&in);
+    FOUND(&op, "d.c", "1:5 2:1 3");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(sees_its_snapshot_and_its_own_writes),
+        TEST(a_parked_request_is_not_inside),
+        TEST(write_skew_is_allowed),
+        TEST(an_abort_leaves_nothing),
+        TEST(one_that_only_reads_commits_without_an_entry),
+        TEST(a_conflict_is_an_error_at_once),
+        TEST(a_document_changed_since_the_snapshot_conflicts),
+        TEST(a_duplicate_key_does_not_lose_the_transaction),
+        TEST(an_outsider_parks_until_the_end),
+        TEST(an_outsider_waits_longer_each_time),
+        TEST(one_that_has_changed_something_sleeps_until_the_end),
+        TEST(a_sleeper_minds_its_deadline),
+        TEST(ddl_waits_for_who_has_touched_the_collection),
+        TEST(a_lock_is_waited_for_shortly),
+        TEST(what_changed_in_the_catalog_is_refused),
+        TEST(a_created_collection_appears_with_the_commit),
+        TEST(an_abort_unmakes_collections),
+        TEST(others_do_not_come_between_a_look_and_a_create),
+        TEST(indexes_only_on_new_empty_collections),
+        TEST(a_pin_reads_at_its_time),
+        TEST(a_pin_is_exact_under_load),
+        TEST(too_many_are_refused),
+        TEST(too_many_namespaces_are_refused),
+        cmocka_unit_test_setup_teardown(works_without_an_oplog, set_up_hidden, tear_down),
+    };
+
+    return cmocka_run_group_tests_name("query txn", tests, NULL, NULL);
+}
