@@ -14,6 +14,7 @@
  */
 #include <stdlib.h>
 
+#include "base/fault.h"
 #include "query/scan_internal.h"
 
 #define CHECK_ROWS 256 /* rows between two looks at interrupts and the deadline */
@@ -310,6 +311,7 @@ static int scan_next(struct stage *base, struct exec *x, struct bv *ret, bool *r
     if (s->k != NULL && s->place != PLACE_END) {
         /* The snapshot first: what is written without a dropped index must not be in it. */
         TRY_RETURN(exec_stx(x, &t));
+        FAULT(SCAN_SNAPSHOT);
         TRY_RETURN(check_catalog(s, x->op));
     }
     for (;;) {

@@ -223,6 +223,8 @@ int read_concern_wait(struct request *rq)
     if (ts > now)
         return beyond(rq, rq->after_cluster_time != 0 ? "afterClusterTime" : "atClusterTime", ts,
                       now);
+    if (rq->at_cluster_time != 0)
+        return 0; /* whoever takes the snapshot reaches it */
     TRY_RETURN(op_check(op));
     if (ts > oplog_allocated(o))
         TRY_RETURN(reach(rq, ts));

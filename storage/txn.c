@@ -26,7 +26,8 @@ int wt_error(struct error *err, int rc, const char *what)
     case WT_DUPLICATE_KEY:
         return error_set(err, ERR_DUPLICATE_KEY, "%s: the key is there already", what);
     case WT_CACHE_FULL:
-        return error_set(err, ERR_TEMPORARILY_UNAVAILABLE, "%s: the storage cache is full", what);
+        return error_set(err, ERR_TEMPORARILY_UNAVAILABLE,
+                         "%s: WT_CACHE_FULL: operation would overflow cache", what);
     case ENOSPC:
         return error_set(err, ERR_OUT_OF_DISK_SPACE, "%s: no space left on the device", what);
     case EBUSY:
