@@ -2,9 +2,10 @@
 /*
  * Cursors over one table, on WiredTiger's.
  *
- * The main WiredTiger cursor is opened with overwrite=false, so that inserts find duplicates and
- * removals find missing keys in the search they make anyway; a second one, with overwrite=true, is
- * opened by the first put. WiredTiger caches closed cursors, so opening one for each use is cheap.
+ * Inserts and removals go through a WiredTiger cursor with overwrite=false, which finds duplicates
+ * and missing keys in the search that it makes anyway; reads and puts through a plain one. Either
+ * is opened by its first use. WiredTiger caches closed cursors, so opening one for each use is
+ * cheap, more so without a configuration.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@
 struct tcursor {
     struct stx *t;
     struct tcursor *next, *prev; /* open: in t->cursors; closed: in the session's free list */
-    WT_CURSOR *wt;
-    WT_CURSOR *put; /* NULL until needed */
+    WT_CURSOR *wt;               /* reads and puts; NULL until needed */
+    WT_CURSOR *strict;           /* overwrite=false; NULL until needed */
     enum table_kind kind;
     bool at; /* positioned */
     char uri[TABLE_URI_MAX];
@@ -26,7 +27,12 @@ struct tcursor {
 
 void table_uri(const char *ident, char ret[static TABLE_URI_MAX])
 {
-    snprintf(ret, TABLE_URI_MAX, "table:%s", ident);
+    static const char prefix[] = "table:";
+    size_t n = strlen(ident) + 1;
+
+    ASSERT(n <= TABLE_URI_MAX - (sizeof(prefix) - 1));
+    memcpy(ret, prefix, sizeof(prefix) - 1);
+    memcpy(ret + sizeof(prefix) - 1, ident, n);
 }
 
 static int fail(struct tcursor *c, int rc, const char *what)
@@ -71,20 +77,12 @@ void tcursor_free_all(struct tcursor *list)
 
 int tcursor_open(struct stx *t, const char *ident, enum table_kind kind, struct tcursor **ret)
 {
-    WT_SESSION *wt = t->session->wt;
     struct tcursor *c = take(t);
-    int rc;
 
     memset(c, 0, sizeof(*c));
     c->t = t;
     c->kind = kind;
     table_uri(ident, c->uri);
-    rc = wt->open_cursor(wt, c->uri, NULL, "overwrite=false", &c->wt);
-    if (rc != 0) {
-        rc = fail(c, rc, "cannot open");
-        give_back(t, c);
-        return rc;
-    }
     c->next = t->cursors;
     if (t->cursors != NULL)
         t->cursors->prev = c;
@@ -106,10 +104,22 @@ void tcursor_close(struct tcursor *c)
         c->prev->next = c->next;
     else
         t->cursors = c->next;
-    (void)c->wt->close(c->wt);
-    if (c->put != NULL)
-        (void)c->put->close(c->put);
+    if (c->wt != NULL)
+        (void)c->wt->close(c->wt);
+    if (c->strict != NULL)
+        (void)c->strict->close(c->strict);
     give_back(t, c);
+}
+
+static int open_wt(struct tcursor *c, const char *config, WT_CURSOR **ret)
+{
+    WT_SESSION *wt = c->t->session->wt;
+    int rc;
+
+    if (*ret != NULL)
+        return 0;
+    rc = wt->open_cursor(wt, c->uri, NULL, config, ret);
+    return rc == 0 ? 0 : fail(c, rc, "cannot open");
 }
 
 struct tcursor *tcursor_lost_position(struct tcursor *c)
@@ -177,34 +187,38 @@ static int seek(struct tcursor *c, enum seek_mode mode, bool *ret_found)
 
 int tcursor_seek_num(struct tcursor *c, uint64_t key, enum seek_mode mode, bool *ret_found)
 {
+    TRY_RETURN(open_wt(c, NULL, &c->wt));
     set_num(c, c->wt, key);
     return seek(c, mode, ret_found);
 }
 
 int tcursor_seek(struct tcursor *c, struct bytes key, enum seek_mode mode, bool *ret_found)
 {
+    TRY_RETURN(open_wt(c, NULL, &c->wt));
     set_bytes(c, c->wt, key);
     return seek(c, mode, ret_found);
 }
 
 /* WiredTiger's next and prev start at an end when the cursor has no position. */
-static int from_end(struct tcursor *c, int (*step)(WT_CURSOR *), bool *ret_found)
+static int reset(struct tcursor *c)
 {
-    int rc = c->wt->reset(c->wt);
+    int rc;
 
-    if (rc == 0)
-        rc = step(c->wt);
-    return moved(c, rc, ret_found);
+    TRY_RETURN(open_wt(c, NULL, &c->wt));
+    rc = c->wt->reset(c->wt);
+    return rc == 0 ? 0 : fail(c, rc, "cannot read");
 }
 
 int tcursor_first(struct tcursor *c, bool *ret_found)
 {
-    return from_end(c, c->wt->next, ret_found);
+    TRY_RETURN(reset(c));
+    return moved(c, c->wt->next(c->wt), ret_found);
 }
 
 int tcursor_last(struct tcursor *c, bool *ret_found)
 {
-    return from_end(c, c->wt->prev, ret_found);
+    TRY_RETURN(reset(c));
+    return moved(c, c->wt->prev(c->wt), ret_found);
 }
 
 int tcursor_next(struct tcursor *c, bool *ret_found)
@@ -275,67 +289,67 @@ static int before_write(struct tcursor *c)
     return 0;
 }
 
+static int before_strict(struct tcursor *c)
+{
+    TRY_RETURN(before_write(c));
+    return open_wt(c, "overwrite=false", &c->strict);
+}
+
 static int insert(struct tcursor *c, struct bytes value)
 {
     int rc;
 
-    set_value(c->wt, value);
-    rc = c->wt->insert(c->wt);
+    set_value(c->strict, value);
+    rc = c->strict->insert(c->strict);
     return rc == 0 ? 0 : fail(c, rc, "cannot insert into");
 }
 
 int tcursor_insert_num(struct tcursor *c, uint64_t key, struct bytes value)
 {
-    TRY_RETURN(before_write(c));
-    set_num(c, c->wt, key);
+    TRY_RETURN(before_strict(c));
+    set_num(c, c->strict, key);
     return insert(c, value);
 }
 
 int tcursor_insert(struct tcursor *c, struct bytes key, struct bytes value)
 {
-    TRY_RETURN(before_write(c));
-    set_bytes(c, c->wt, key);
+    TRY_RETURN(before_strict(c));
+    set_bytes(c, c->strict, key);
     return insert(c, value);
 }
 
 static int before_put(struct tcursor *c)
 {
-    WT_SESSION *wt = c->t->session->wt;
-    int rc;
-
     TRY_RETURN(before_write(c));
-    if (c->put != NULL)
-        return 0;
-    rc = wt->open_cursor(wt, c->uri, NULL, NULL, &c->put);
-    return rc == 0 ? 0 : fail(c, rc, "cannot open");
+    return open_wt(c, NULL, &c->wt);
 }
 
 static int put(struct tcursor *c, struct bytes value)
 {
     int rc;
 
-    set_value(c->put, value);
-    rc = c->put->insert(c->put);
+    set_value(c->wt, value);
+    rc = c->wt->insert(c->wt);
     return rc == 0 ? 0 : fail(c, rc, "cannot write");
 }
 
 int tcursor_put_num(struct tcursor *c, uint64_t key, struct bytes value)
 {
     TRY_RETURN(before_put(c));
-    set_num(c, c->put, key);
+    set_num(c, c->wt, key);
     return put(c, value);
 }
 
 int tcursor_put(struct tcursor *c, struct bytes key, struct bytes value)
 {
     TRY_RETURN(before_put(c));
-    set_bytes(c, c->put, key);
+    set_bytes(c, c->wt, key);
     return put(c, value);
 }
 
 static int remove_key(struct tcursor *c, bool *ret_found)
 {
-    int rc = c->wt->remove(c->wt);
+    int rc = c->strict->remove(c->strict);
 
     if (rc != 0 && rc != WT_NOTFOUND)
         return fail(c, rc, "cannot remove from");
@@ -346,15 +360,15 @@ static int remove_key(struct tcursor *c, bool *ret_found)
 
 int tcursor_remove_num(struct tcursor *c, uint64_t key, bool *ret_found)
 {
-    TRY_RETURN(before_write(c));
-    set_num(c, c->wt, key);
+    TRY_RETURN(before_strict(c));
+    set_num(c, c->strict, key);
     return remove_key(c, ret_found);
 }
 
 int tcursor_remove(struct tcursor *c, struct bytes key, bool *ret_found)
 {
-    TRY_RETURN(before_write(c));
-    set_bytes(c, c->wt, key);
+    TRY_RETURN(before_strict(c));
+    set_bytes(c, c->strict, key);
     return remove_key(c, ret_found);
 }
 
@@ -371,12 +385,10 @@ static int truncate_range(struct tcursor *c, WT_CURSOR *to)
 
 static int before_truncate(struct tcursor *c, WT_CURSOR **ret_to)
 {
-    WT_SESSION *wt = c->t->session->wt;
-    int rc;
-
     TRY_RETURN(before_write(c));
-    rc = wt->open_cursor(wt, c->uri, NULL, NULL, ret_to);
-    return rc == 0 ? 0 : fail(c, rc, "cannot open");
+    TRY_RETURN(open_wt(c, NULL, &c->wt));
+    *ret_to = NULL;
+    return open_wt(c, NULL, ret_to);
 }
 
 int tcursor_truncate_num(struct tcursor *c, uint64_t from, uint64_t to)

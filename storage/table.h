@@ -27,6 +27,7 @@ enum seek_mode {
     SEEK_LT,
 };
 
+/* Whether the table exists shows with the first use. */
 int tcursor_open(struct stx *t, const char *ident, enum table_kind kind,
                  struct tcursor **ret) MUST_CHECK;
 void tcursor_close(struct tcursor *c); /* NULL: nothing */

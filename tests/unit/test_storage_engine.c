@@ -228,8 +228,9 @@ static void dropped_soon(void **state)
     OK(engine_table_create(e, "tmp-1", TABLE_BYTES, false, &err));
     OK(stx_begin(e, &op, &t));
     OK(tcursor_open(t, "tmp-1", TABLE_BYTES, &c));
-    engine_table_drop_soon(e, "tmp-1");
     OK(tcursor_put(c, str_bytes("k"), str_bytes("v")));
+    engine_table_drop_soon(e, "tmp-1");
+    OK(tcursor_put(c, str_bytes("l"), str_bytes("w")));
     tcursor_close(c);
     OK(stx_commit(t));
     OK(engine_checkpoint(e, &err));
