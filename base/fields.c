@@ -48,7 +48,7 @@ bool field_is_generic(const char *name)
                                           "requestGossipRoutingCache"};
 
     for (size_t i = 0; i < sizeof(generic) / sizeof(generic[0]); i++) {
-        if (strcmp(generic[i], name) == 0)
+        if (generic[i][0] == name[0] && strcmp(generic[i], name) == 0)
             return true;
     }
     return false;
@@ -183,6 +183,12 @@ static int store(struct op *op, const char *what, const struct field *f, struct 
     }
 }
 
+/* Most names differ in their first letter. */
+static bool is_named(const struct field *f, const char *key)
+{
+    return f->name[0] == key[0] && strcmp(f->name, key) == 0;
+}
+
 int fields_parse(struct op *op, const char *what, const struct field *table, struct bv doc,
                  unsigned flags, void *out)
 {
@@ -196,10 +202,10 @@ int fields_parse(struct op *op, const char *what, const struct field *table, str
 
         if (first) {
             first = false;
-            if (f->name == NULL || strcmp(f->name, e.key) != 0)
+            if (f->name == NULL || !is_named(f, e.key))
                 continue;
         }
-        while (f->name != NULL && strcmp(f->name, e.key) != 0)
+        while (f->name != NULL && !is_named(f, e.key))
             f++;
         if (f->name == NULL) {
             if ((flags & FIELDS_LENIENT) != 0 ||

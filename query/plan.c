@@ -362,7 +362,7 @@ static bool has_hint(const struct scan_spec *spec)
 
 int plan_choose(struct op *op, struct arena *a, const struct scan_spec *spec, struct plan *ret)
 {
-    struct chooser *c;
+    struct chooser c = {.op = op, .a = a, .spec = spec, .conjuncts = {.a = a}};
     bool limits = !bv_empty(spec->min) || !bv_empty(spec->max);
     int64_t direction = 1;
 
@@ -381,16 +381,11 @@ int plan_choose(struct op *op, struct arena *a, const struct scan_spec *spec, st
         ret->sorted = natural(spec->sort, &direction);
         return 0;
     }
-    c = ARENA_NEW(a, struct chooser);
-    c->op = op;
-    c->a = a;
-    c->spec = spec;
-    c->conjuncts.a = a;
-    conjuncts_collect(&c->conjuncts, spec->filter);
+    conjuncts_collect(&c.conjuncts, spec->filter);
     if (has_hint(spec))
-        return choose_hinted(c, limits, ret);
-    choose_freely(c, ret);
+        return choose_hinted(&c, limits, ret);
+    choose_freely(&c, ret);
     if (ret->kind == PLAN_COLLSCAN)
-        choose_or(c, ret);
+        choose_or(&c, ret);
     return 0;
 }

@@ -39,14 +39,14 @@ struct conjunct {
     bool missing_ok; /* holds for documents without the field: no use with a sparse index */
 };
 
-#define PLAN_CONJUNCTS_MAX                                                                         \
-    256 /* further conditions bound nothing; they are tested all the same                          \
-         */
+/* Further conditions bound nothing; they are tested all the same. */
+#define PLAN_CONJUNCTS_MAX 256
 
+/* Begins with all but the arena zero. */
 struct conjuncts {
     struct arena *a;
-    struct conjunct v[PLAN_CONJUNCTS_MAX];
-    size_t n;
+    struct conjunct *v;
+    size_t n, cap;
 };
 
 /* Adds all conditions of the filter that must hold together and say something of a path. */

@@ -319,17 +319,31 @@ enum inside { INSIDE_NOTHING, INSIDE_ELEM_OBJECT, INSIDE_ELEM_VALUE };
 static void collect(struct conjuncts *c, const struct match *m, const char *prefix,
                     enum inside inside);
 
+static void add(struct conjuncts *c, const struct conjunct *q)
+{
+    if (c->n == c->cap) {
+        size_t cap = c->cap == 0 ? 4 : c->cap * 2;
+
+        c->v = arena_regrow(c->a, c->v, c->cap * sizeof(*c->v), cap * sizeof(*c->v));
+        if (c->v == NULL)
+            abort();
+        c->cap = cap;
+    }
+    c->v[c->n++] = *q;
+}
+
 static void collect_leaf(struct conjuncts *c, const struct match *m, const char *prefix,
                          enum inside inside)
 {
     const char *path = match_path(m);
+    struct conjunct q = {0};
 
     /* In an element that is an array itself a number is a name, which no index key shows. */
     if (inside == INSIDE_ELEM_OBJECT && path[0] >= '0' && path[0] <= '9')
         return;
-    if (c->n < PLAN_CONJUNCTS_MAX && leaf(c->a, m, &c->v[c->n])) {
-        c->v[c->n].path = join(c->a, prefix, path);
-        c->n++;
+    if (c->n < PLAN_CONJUNCTS_MAX && leaf(c->a, m, &q)) {
+        q.path = join(c->a, prefix, path);
+        add(c, &q);
     }
 }
 
@@ -358,7 +372,7 @@ static void collect(struct conjuncts *c, const struct match *m, const char *pref
         break;
     case MATCH_ALWAYS_FALSE:
         if (c->n < PLAN_CONJUNCTS_MAX)
-            c->v[c->n++] = (struct conjunct){.path = "_id"};
+            add(c, &(struct conjunct){.path = "_id"});
         break;
     case MATCH_ELEM_VALUE:
         /* Elements of an element that is an array have no keys of their own. */

@@ -187,17 +187,16 @@ static const struct stage_ops oplog_scan_ops = {.name = "COLLSCAN",
 /* What the filter says of ts. False: nothing can match. */
 static bool bounds(struct oplog_scan *s, struct arena *a)
 {
-    struct conjuncts *c = ARENA_NEW(a, struct conjuncts);
+    struct conjuncts c = {.a = a};
     int ts_class = bv_type_class(BV_TIMESTAMP);
 
     s->hi = UINT64_MAX;
-    c->a = a;
-    conjuncts_collect(c, s->filter);
-    for (size_t i = 0; i < c->n; i++) {
-        const struct intervals *x = &c->v[i].in;
+    conjuncts_collect(&c, s->filter);
+    for (size_t i = 0; i < c.n; i++) {
+        const struct intervals *x = &c.v[i].in;
         const struct interval *first, *last;
 
-        if (strcmp(c->v[i].path, "ts") != 0)
+        if (strcmp(c.v[i].path, "ts") != 0)
             continue;
         if (x->n == 0)
             return false;

@@ -244,6 +244,8 @@ int request_ns(struct request *rq, const char **ret_ns, const char **ret_coll)
     struct belem e;
     struct bv v = bv_first(op->cmd, &e);
     const char *coll;
+    char *ns;
+    size_t db_len;
     uint32_t n;
 
     if (v.type != BV_STRING)
@@ -254,7 +256,12 @@ int request_ns(struct request *rq, const char **ret_ns, const char **ret_coll)
         return op_fail(op, ERR_INVALID_NAMESPACE,
                        "namespaces cannot have embedded null characters");
     TRY_RETURN(check_coll_name(op, op->db, coll));
-    *ret_ns = arena_printf(&op->arena, "%s.%s", op->db, coll);
-    *ret_coll = *ret_ns + strlen(op->db) + 1;
+    db_len = strlen(op->db);
+    ns = arena_alloc(&op->arena, db_len + 1 + n + 1);
+    memcpy(ns, op->db, db_len);
+    ns[db_len] = '.';
+    memcpy(ns + db_len + 1, coll, n + 1);
+    *ret_ns = ns;
+    *ret_coll = ns + db_len + 1;
     return 0;
 }
