@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/arena.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +10,79 @@
 #define CHUNK_MIN 4096u
 #define CHUNK_MAX (256u * 1024)
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SPARE_MAX 0 /* memory that goes back at once is watched better */
+#else
+#define SPARE_MAX 8
+#endif
+
 struct arena_chunk {
     struct arena_chunk *next;
     size_t size; /* bytes after this header */
 };
+
+/* --- spare chunks -------------------------------------------------------------------------- */
+
+/* Small chunks of this thread that nobody uses: arenas come and go several times in a request. */
+struct spare {
+    struct arena_chunk *chunks;
+    unsigned n;
+};
+
+static _Thread_local struct spare spare;
+static pthread_key_t spare_key;
+static pthread_once_t spare_once = PTHREAD_ONCE_INIT;
+
+static void free_spare(void *p)
+{
+    struct spare *s = p;
+
+    while (s->chunks != NULL) {
+        struct arena_chunk *c = s->chunks;
+
+        s->chunks = c->next;
+        free(c);
+    }
+    s->n = SPARE_MAX; /* what other destructors release is freed */
+}
+
+static void make_key(void)
+{
+    if (pthread_key_create(&spare_key, free_spare) != 0)
+        abort();
+}
+
+static void release(struct arena_chunk *c)
+{
+    if (c->size != CHUNK_MIN || spare.n >= SPARE_MAX) {
+        free(c);
+        return;
+    }
+    if (spare.chunks == NULL) {
+        pthread_once(&spare_once, make_key);
+        pthread_setspecific(spare_key, &spare);
+    }
+    c->next = spare.chunks;
+    spare.chunks = c;
+    spare.n++;
+}
+
+static struct arena_chunk *acquire(size_t size)
+{
+    struct arena_chunk *c = spare.chunks;
+
+    if (size == CHUNK_MIN && c != NULL) {
+        spare.chunks = c->next;
+        spare.n--;
+        return c;
+    }
+    c = malloc(sizeof(*c) + size);
+    if (c != NULL)
+        c->size = size;
+    return c;
+}
+
+/* --- arenas -------------------------------------------------------------------------------- */
 
 static uint8_t *chunk_data(struct arena_chunk *c)
 {
@@ -40,7 +110,7 @@ void arena_reset(struct arena *a)
         if (keep == NULL && c->size <= CHUNK_MIN)
             keep = c;
         else
-            free(c);
+            release(c);
     }
     if (keep == NULL) {
         arena_init(a);
@@ -59,7 +129,7 @@ void arena_fini(struct arena *a)
         struct arena_chunk *c = a->chunks;
 
         a->chunks = c->next;
-        free(c);
+        release(c);
     }
     arena_init(a);
 }
@@ -83,10 +153,9 @@ void *arena_try(struct arena *a, size_t size)
         chunk = CHUNK_MAX;
     if (chunk < need)
         chunk = need;
-    c = malloc(sizeof(*c) + chunk);
+    c = acquire(chunk);
     if (c == NULL)
         return NULL;
-    c->size = chunk;
     a->bytes += chunk + sizeof(*c);
     /* A chunk for one big block goes behind the current one, whose rest stays in use. */
     if (chunk == need && a->chunks != NULL) {
@@ -115,6 +184,31 @@ void *arena_zalloc(struct arena *a, size_t size)
     return memset(arena_alloc(a, size), 0, size);
 }
 
+/* A large block has a chunk of its own, which can grow without a copy: the system moves whole
+ * pages. NULL: it is no such block, or memory is out. */
+static void *regrow_chunk(struct arena *a, void *old, size_t had, size_t size)
+{
+    struct arena_chunk **link = &a->chunks, *c;
+    size_t need = round8(size);
+    bool current;
+
+    while (*link != NULL && chunk_data(*link) != old)
+        link = &(*link)->next;
+    c = *link;
+    if (c == NULL || c->size != had || need < size || need > SIZE_MAX - sizeof(*c))
+        return NULL;
+    current = a->end == (uint8_t *)old + had;
+    c = realloc(c, sizeof(*c) + need);
+    if (c == NULL)
+        return NULL;
+    *link = c;
+    c->size = need;
+    a->bytes += need - had;
+    if (current)
+        a->at = a->end = chunk_data(c) + need;
+    return chunk_data(c);
+}
+
 void *arena_regrow(struct arena *a, void *old, size_t old_size, size_t size)
 {
     size_t had = round8(old_size);
@@ -125,6 +219,8 @@ void *arena_regrow(struct arena *a, void *old, size_t old_size, size_t size)
         a->at = (uint8_t *)old + round8(size);
         return old;
     }
+    if (had >= CHUNK_MAX && size > had && (p = regrow_chunk(a, old, had, size)) != NULL)
+        return p;
     p = arena_try(a, size);
     if (p != NULL && old != NULL)
         memcpy(p, old, old_size < size ? old_size : size);

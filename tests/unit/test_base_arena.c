@@ -59,6 +59,35 @@ static void test_regrow(void **state)
     arena_fini(&a);
 }
 
+/* Blocks with a chunk of their own, the newest one and older ones. */
+static void test_regrow_large(void **state)
+{
+    struct arena a;
+    uint8_t *first, *second, *small;
+
+    (void)state;
+    arena_init(&a);
+    first = arena_regrow(&a, NULL, 0, 300000);
+    memset(first, 1, 300000);
+    small = arena_alloc(&a, 100);
+    memset(small, 2, 100);
+    second = arena_regrow(&a, NULL, 0, 400000);
+    memset(second, 3, 400000);
+    for (size_t n = 600000; n < 20000000; n *= 2) {
+        first = arena_regrow(&a, first, n / 2, n);
+        memset(first + n / 2, 1, n / 2);
+        second = arena_regrow(&a, second, n == 600000 ? 400000 : n / 2, n);
+        memset(second + n / 2, 3, n / 2);
+        small = arena_alloc(&a, 100);
+        memset(small, 2, 100);
+        for (size_t i = 0; i < n; i += 997)
+            assert_true(first[i] == 1 && second[i] == 3);
+        assert_true(a.bytes < 3 * n + 600000);
+    }
+    arena_fini(&a);
+    assert_int_equal(a.bytes, 0);
+}
+
 static void test_strings(void **state)
 {
     struct arena a;
@@ -102,9 +131,8 @@ static void test_impossible_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_do_not_overlap),
-        cmocka_unit_test(test_regrow),
-        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_blocks_do_not_overlap), cmocka_unit_test(test_regrow),
+        cmocka_unit_test(test_regrow_large),          cmocka_unit_test(test_strings),
         cmocka_unit_test(test_impossible_sizes),
     };
 
