@@ -40,6 +40,8 @@ struct stream {
     int64_t invalidate_wall_ms;
 };
 
+static _Atomic int64_t streams; /* of this process: one alone has nobody to share events with */
+
 /* --- tokens ----------------------------------------------------------------------------------- */
 
 static void keep_mark(struct kept_token *k, uint64_t time)
@@ -50,12 +52,13 @@ static void keep_mark(struct kept_token *k, uint64_t time)
 
 static void keep_token(struct kept_token *k, struct bv token)
 {
-    uint8_t *p = realloc(k->doc, token.len);
-
-    if (p == NULL)
-        abort();
-    memcpy(p, token.p, token.len);
-    k->doc = p;
+    if (k->doc == NULL || k->len != token.len) {
+        free(k->doc);
+        k->doc = malloc(token.len);
+        if (k->doc == NULL)
+            abort();
+    }
+    memcpy(k->doc, token.p, token.len);
     k->len = token.len;
 }
 
@@ -101,6 +104,7 @@ struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
 
     if (s == NULL)
         abort();
+    atomic_fetch_add(&streams, 1);
     s->oplog = oplog;
     s->o = *o;
     if (o->start == STREAM_FROM_NOW)
@@ -133,6 +137,7 @@ void stream_free(struct stream *s)
     if (s == NULL)
         return;
     stream_save(s);
+    atomic_fetch_sub(&streams, 1);
     free(s->token.doc);
     free(s->invalidate.doc);
     free(s);
@@ -363,7 +368,7 @@ static int build(struct stream *s, struct op *op, struct arena *scratch, const s
     }
     event_token(e, scratch, s->o.token_version, false, &t);
     TRY_RETURN(event_build(op, scratch, s->oplog, e, &s->o.event, token_encode(scratch, &t), ret));
-    if (shape != 0)
+    if (shape != 0 && atomic_load_explicit(&streams, memory_order_relaxed) > 1)
         ring_row_keep(row, shape, *ret);
     return 0;
 }
