@@ -22,6 +22,7 @@ from pymongo.operations import (DeleteMany, DeleteOne, InsertOne, ReplaceOne, Se
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import make_read_preference, read_pref_mode_from_name
 from pymongo.server_api import ServerApi
+from pymongo.synchronous.client_session import TransactionOptions, _TxnState
 from pymongo.write_concern import WriteConcern
 
 JSON = json_util.JSONOptions(json_mode=json_util.JSONMode.RELAXED, tz_aware=True)
@@ -234,6 +235,8 @@ class Run:
 
     def run(self):
         self.own = self.client()
+        # Transactions that an earlier test left open would hold up what makes the data.
+        self.own.admin.command("killAllSessions", [])
         self.set_up_data()
         for entity in self.data["createEntities"]:
             self.create_entity(entity)
@@ -273,14 +276,24 @@ class Run:
             raise Unsupported(f"entity {kind}")
         self.entities[spec["id"]] = made
 
-    @staticmethod
-    def session_options(spec):
+    @classmethod
+    def session_options(cls, spec):
         out = {}
         for key, value in spec.items():
-            if key not in ("causalConsistency", "snapshot"):
+            if key == "defaultTransactionOptions":
+                value = TransactionOptions(**cls.transaction_options(value))
+            elif key not in ("causalConsistency", "snapshot"):
                 raise Unsupported(f"session option {key}")
             out[snake(key)] = value
         return out
+
+    @classmethod
+    def transaction_options(cls, spec):
+        ready = {k: v for k, v in spec.items() if k == "read_preference"}
+        if "maxCommitTimeMS" in spec:
+            ready["max_commit_time_ms"] = spec["maxCommitTimeMS"]
+        return {**cls.concerns({k: v for k, v in spec.items()
+                                if k not in ("read_preference", "maxCommitTimeMS")}), **ready}
 
     @staticmethod
     def concerns(spec):
@@ -289,7 +302,9 @@ class Run:
             if key == "readConcern":
                 out["read_concern"] = ReadConcern(**value)
             elif key == "writeConcern":
-                out["write_concern"] = WriteConcern(**value)
+                names = {"journal": "j", "wtimeoutMS": "wtimeout"}
+                out["write_concern"] = WriteConcern(
+                    **{names.get(k, k): v for k, v in value.items()})
             elif key == "readPreference":
                 out["read_preference"] = make_read_preference(
                     read_pref_mode_from_name(value["mode"]), None)
@@ -297,7 +312,8 @@ class Run:
                 raise Unsupported(key)
         return out
 
-    def operation(self, o):
+    def operation(self, o, hand_on=False):
+        """hand_on: an expected error is raised all the same, for the transaction around it."""
         expected = o.get("expectError")
         try:
             result = plain(self.perform(o))
@@ -306,9 +322,13 @@ class Run:
                 raise Unsupported(e.details["errmsg"]) from None
             if o.get("ignoreResultAndError"):
                 return
+            if hand_on and expected is None:
+                raise
             if expected is None or (isinstance(e, TypeError) and not expected.get("isClientError")):
                 raise
             self.check_error(expected, e)
+            if hand_on:
+                raise
             return
         assert expected is None, f"{o['name']} gave {result!r} and should have failed"
         if "expectResult" in o:
@@ -481,10 +501,44 @@ class Run:
     def do_end_session(self, session, a):
         session.end_session()
 
+    def do_start_transaction(self, session, a):
+        session.start_transaction(**self.transaction_options(a))
+
+    def do_with_transaction(self, session, a):
+        operations = a.pop("callback")
+
+        def run_all(_):
+            for operation in operations:
+                self.operation(operation, hand_on=True)
+
+        session.with_transaction(run_all, **self.transaction_options(a))
+
     def runner_fail_point(self, a):
         command = a["failPoint"]
         self.entities[a["client"]].admin.command(command)
         self.failpoints.append(command["configureFailPoint"])
+
+    def runner_targeted_fail_point(self, a):
+        # The member that the session's transaction is pinned to: there is only one.
+        a["session"].client.admin.command(a["failPoint"])
+        self.failpoints.append(a["failPoint"]["configureFailPoint"])
+
+    def runner_assert_session_transaction_state(self, a):
+        assert a["session"]._transaction.state \
+            == getattr(_TxnState, a["state"].upper())
+
+    def runner_assert_session_unpinned(self, a):
+        assert a["session"]._pinned_address is None
+
+    def index_names(self, a):
+        return [i["name"] for i in
+                self.own[a["databaseName"]][a["collectionName"]].list_indexes()]
+
+    def runner_assert_index_exists(self, a):
+        assert a["indexName"] in self.index_names(a)
+
+    def runner_assert_index_not_exists(self, a):
+        assert a["indexName"] not in self.index_names(a)
 
     def runner_assert_collection_exists(self, a):
         assert a["collectionName"] in self.own[a["databaseName"]].list_collection_names()

@@ -24,6 +24,7 @@ struct lsession;
 struct command;
 struct request;
 struct failpoint_data;
+struct session_txn;
 
 enum cmd_flag {
     CMD_READ = 1 << 0,
@@ -42,6 +43,7 @@ enum cmd_flag {
     CMD_OWN_MAX_TIME = 1 << 12,  /* maxTimeMS is not its deadline (getMore, hello) */
     CMD_SNAPSHOT = 1 << 13,      /* takes readConcern snapshot outside transactions (else 72) */
     CMD_WRITE_CONCERN = 1 << 14, /* takes writeConcern, though it waits for nothing (else 72) */
+    CMD_TXN = 1 << 15,           /* may run in a multi-document transaction */
 };
 
 struct command {
@@ -62,6 +64,14 @@ struct write_concern {
     const char *provenance; /* who chose it, as errors tell */
 };
 
+/* The Stable API that a command asks for. */
+struct api_params {
+    const char *version; /* NULL: not given */
+    bool strict, deprecation_errors;
+};
+/* As a document, for messages; in the arena. */
+const char *api_params_show(struct arena *a, const struct api_params *p);
+
 /* Where a request stands with the executor. */
 enum request_phase {
     REQUEST_RUN, /* its command runs, or waits to run again */
@@ -79,9 +89,11 @@ struct request {
     struct bv lsid;           /* {id, uid} completed with uid; BV_NONE: none */
     struct lsession *session; /* pinned while the request runs; NULL: no lsid */
     int64_t txn_number;       /* -1: none */
-    bool has_autocommit;      /* multi-document transaction: refused until built */
-    struct bv stmt_ids;       /* stmtIds array, or BV_NONE */
-    int64_t stmt_id;          /* stmtId start, or 0 */
+    bool has_autocommit;      /* names a multi-document transaction */
+    bool start_transaction;   /* and begins it */
+    struct api_params api;
+    struct bv stmt_ids; /* stmtIds array, or BV_NONE */
+    int64_t stmt_id;    /* stmtId start, or 0 */
     enum read_level read_level;
     bool read_concern_given, read_level_given;
     uint64_t after_cluster_time; /* 0: none */
@@ -100,6 +112,9 @@ struct request {
     bool change_stream;            /* aggregate or getMore of a change stream: for error labels */
     struct request *session_next;  /* among the requests of its session */
     struct cursor_entry *cursor;   /* pinned by this request, also while it is parked */
+    struct session_txn *txn;       /* has its session for this transaction (transactions.h) */
+    bool in_txn;                   /* and works in it; not while it is parked */
+    bool txn_failed;               /* a statement has failed: the transaction aborts */
     int64_t topology_seen;         /* exhaust hello: the counter of the reply sent last */
     unsigned replies;              /* replies sent so far; > 0: the next one of an exhaust series */
 

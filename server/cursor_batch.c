@@ -13,6 +13,7 @@
 #include "server/cursors_internal.h"
 #include "server/failpoints.h"
 #include "server/server.h"
+#include "server/transactions.h"
 
 enum { AWAIT_DEFAULT_MS = 1000 };
 
@@ -147,6 +148,7 @@ static struct cursor_entry *entry_new(struct request *rq, struct qcursor *c,
     e->has_lsid = !bv_is_missing(rq->lsid);
     if (e->has_lsid)
         e->lsid = lsid_key(rq->lsid);
+    e->txn_number = rq->has_autocommit ? rq->txn_number : -1;
     e->majority = rq->read_level == READ_MAJORITY || rq->read_level == READ_LINEARIZABLE;
     e->no_timeout = o->no_timeout;
     e->limit = o->limit;
@@ -189,6 +191,8 @@ int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch
     rc = cursor_entry_insert(rq->server->cursors, &rq->op, e);
     if (rc != 0)
         goto out;
+    if (rq->txn != NULL)
+        transaction_owns_cursor(rq);
     end_reply(rq, e, e->id);
     return 0;
 out:

@@ -228,6 +228,21 @@ void cursors_kill_sessions(struct cursors *cs, struct lsid_key *keys, size_t n)
     kill_where(cs, ERR_CURSOR_KILLED, of_sessions, &set);
 }
 
+static bool of_txn(const struct cursor_entry *e, const void *arg)
+{
+    const struct cursor_entry *like = arg;
+
+    return e->has_lsid && e->txn_number == like->txn_number &&
+           memcmp(&e->lsid, &like->lsid, sizeof(e->lsid)) == 0;
+}
+
+void cursors_kill_txn(struct cursors *cs, const struct lsid_key *lsid, int64_t txn_number)
+{
+    struct cursor_entry like = {.lsid = *lsid, .txn_number = txn_number};
+
+    kill_where(cs, ERR_CURSOR_KILLED, of_txn, &like);
+}
+
 static bool every(const struct cursor_entry *e, const void *arg)
 {
     (void)e;
@@ -336,29 +351,54 @@ int cursors_list(struct cursors *cs, struct op *op, struct cursor_row **ret, siz
 
 /* --- pinning ---------------------------------------------------------------------------------- */
 
+/* A cursor is used where it was opened: in its session or outside of any, and likewise in its
+ * transaction. */
 static int check_session(struct op *op, const struct cursor_entry *e, struct request *rq)
 {
     bool has = !bv_is_missing(rq->lsid);
+    long long id = e->id;
     struct lsid_key k;
 
-    if (e->has_lsid && !has)
+    if (!e->has_lsid && has)
         return op_fail(op, 50736,
+                       "Cannot run getMore on cursor %lld, which was not created in a session, in "
+                       "session %s",
+                       id, bv_show(&op->arena, rq->lsid, 200));
+    if (e->has_lsid && !has)
+        return op_fail(op, 50737,
                        "Cannot run getMore on cursor %lld, which was created in a session, without "
                        "an lsid",
-                       (long long)e->id);
-    if (!e->has_lsid && has)
-        return op_fail(
-            op, 50737,
-            "Cannot run getMore on cursor %lld, which was not created in a session, in a "
-            "session",
-            (long long)e->id);
+                       id);
     if (!has)
         return 0;
     k = lsid_key(rq->lsid);
     if (memcmp(&k, &e->lsid, sizeof(k)) != 0)
         return op_fail(op, 50738,
-                       "Cannot run getMore on cursor %lld, which was created in another session",
-                       (long long)e->id);
+                       "Cannot run getMore on cursor %lld, which was created in another session, "
+                       "in session %s",
+                       id, bv_show(&op->arena, rq->lsid, 200));
+    return 0;
+}
+
+static int check_transaction(struct op *op, const struct cursor_entry *e, struct request *rq)
+{
+    long long id = e->id;
+
+    if (rq->txn_number >= 0 && e->txn_number < 0)
+        return op_fail(op, 50739,
+                       "Cannot run getMore on cursor %lld, which was not created in a transaction, "
+                       "in transaction %lld",
+                       id, (long long)rq->txn_number);
+    if (rq->txn_number < 0 && e->txn_number >= 0)
+        return op_fail(op, 50740,
+                       "Cannot run getMore on cursor %lld, which was created in transaction %lld, "
+                       "without a txnNumber",
+                       id, (long long)e->txn_number);
+    if (rq->txn_number != e->txn_number)
+        return op_fail(op, 50741,
+                       "Cannot run getMore on cursor %lld, which was created in transaction %lld, "
+                       "in transaction %lld",
+                       id, (long long)e->txn_number, (long long)rq->txn_number);
     return 0;
 }
 
@@ -375,6 +415,7 @@ static int pin_locked(struct cursors *cs, struct request *rq, int64_t id, const 
                        "namespace %.300s",
                        ns, e->c->ns);
     TRY_RETURN(check_session(op, e, rq));
+    TRY_RETURN(check_transaction(op, e, rq));
     if (e->pinned != NULL)
         return op_fail(op, ERR_CURSOR_IN_USE, "cursor id %lld is already in use", (long long)id);
     e->pinned = rq;

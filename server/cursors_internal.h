@@ -11,7 +11,8 @@ struct cursor_entry {
     int64_t id; /* 0: not registered */
     struct lsid_key lsid;
     bool has_lsid;
-    bool majority; /* readConcern of the command that opened it */
+    int64_t txn_number; /* of the transaction it belongs to; -1: none */
+    bool majority;      /* readConcern of the command that opened it */
     bool no_timeout;
     bool killed;            /* goes when it is unpinned */
     struct request *pinned; /* uses it; else NULL */
@@ -26,7 +27,7 @@ struct cursor_entry {
 int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *e) MUST_CHECK;
 /* Frees an entry that is not registered, with its cursor. */
 void cursor_entry_free(struct cursor_entry *e);
-/* rq->cursor: the cursor `id`, for this request alone. 43, 13, 143 or one of 50736 to 50738. */
+/* rq->cursor: the cursor `id`, for this request alone. 43, 13, 143 or one of 50736 to 50741. */
 int cursor_pin(struct request *rq, int64_t id, const char *ns) MUST_CHECK;
 /* The cursor that rq has pinned is at its end, or broken: it goes. */
 void cursor_doom(struct request *rq);

@@ -10,6 +10,7 @@
 #include "server/failpoints.h"
 #include "server/server.h"
 #include "server/top.h"
+#include "server/transactions.h"
 #include "wire/legacy.h"
 
 /* The refusal of an OP_QUERY that is no command has a shape of its own. */
@@ -162,6 +163,15 @@ static int help(struct request *rq)
     return 0;
 }
 
+static int run_in_session(struct request *rq)
+{
+    int rc = transaction_enter(rq);
+
+    if (rc == 0)
+        rc = rq->cmd->run(rq);
+    return transaction_leave(rq, rc);
+}
+
 static int run_command(struct request *rq, bool on_schema_thread)
 {
     struct op *op = &rq->op;
@@ -180,7 +190,7 @@ static int run_command(struct request *rq, bool on_schema_thread)
     op->on_schema_thread = on_schema_thread;
     if ((rq->cmd->flags & CMD_SCHEMA) != 0 && !on_schema_thread)
         return INT_TO_SCHEMA;
-    return rq->cmd->run(rq);
+    return run_in_session(rq);
 }
 
 /* A command that could not give its reply a proper size says so instead of half an answer. */

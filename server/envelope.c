@@ -6,15 +6,13 @@
 #include "server/dispatch.h"
 #include "server/failpoints.h"
 #include "server/server.h"
-#include "server/sessions.h"
+#include "server/transactions.h"
 
 #define YEAR_SECONDS (365 * 86400)
 
 /* What is needed only while the envelope is parsed. */
 struct envelope {
-    bool autocommit, start_transaction; /* given */
-    const char *api_version;
-    bool api_strict, api_flags;
+    bool api_flags; /* given */
 };
 
 static int wrong_type(struct op *op, const char *field, struct bv v, const char *expected)
@@ -152,14 +150,16 @@ static int parse_api(struct request *rq, struct envelope *env, const char *name,
     if (strcmp(name, "apiVersion") == 0) {
         if (v.type != BV_STRING)
             return wrong_type(op, "apiVersion", v, "string");
-        env->api_version = bv_str(v, NULL);
+        rq->api.version = bv_str(v, NULL);
         return 0;
     }
     if (v.type != BV_BOOL)
         return wrong_type(op, name, v, "bool");
     env->api_flags = true;
     if (strcmp(name, "apiStrict") == 0)
-        env->api_strict = bv_bool(v);
+        rq->api.strict = bv_bool(v);
+    else
+        rq->api.deprecation_errors = bv_bool(v);
     return 0;
 }
 
@@ -177,7 +177,7 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
         return 0;
     case 'a':
         if (strcmp(k, "autocommit") == 0) {
-            env->autocommit = true;
+            rq->has_autocommit = true;
             return parse_autocommit(op, e->v);
         }
         if (strncmp(k, "api", 3) == 0 && field_is_generic(k))
@@ -195,7 +195,7 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
         return strcmp(k, "readConcern") == 0 ? read_concern_parse(rq, e->v) : 0;
     case 's':
         if (strcmp(k, "startTransaction") == 0) {
-            env->start_transaction = true;
+            rq->start_transaction = true;
             return parse_start_transaction(op, e->v);
         }
         return strncmp(k, "stmtId", 6) == 0 ? parse_stmt_ids(rq, k, e->v) : 0;
@@ -232,55 +232,36 @@ static int check_api_stages(struct request *rq)
     return 0;
 }
 
+const char *api_params_show(struct arena *a, const struct api_params *p)
+{
+    if (p->version == NULL)
+        return "{}";
+    return arena_printf(a, "{ apiVersion: \"%s\", apiStrict: %s, apiDeprecationErrors: %s }",
+                        p->version, p->strict ? "true" : "false",
+                        p->deprecation_errors ? "true" : "false");
+}
+
 static int check_api(struct request *rq, const struct envelope *env)
 {
     struct op *op = &rq->op;
 
-    if (env->api_version == NULL) {
+    if (rq->api.version == NULL) {
         if (env->api_flags)
             return op_fail(op, ERR_INVALID_OPTIONS,
                            "Provided apiStrict and/or apiDeprecationErrors without passing "
                            "apiVersion");
         return 0;
     }
-    if (strcmp(env->api_version, "1") != 0)
+    if (strcmp(rq->api.version, "1") != 0)
         return op_fail(op, ERR_API_VERSION, "API version must be \"1\"");
-    if (env->api_strict && (rq->cmd->flags & CMD_API_V1) == 0)
+    if (rq->api.strict && (rq->cmd->flags & CMD_API_V1) == 0)
         return op_fail(op, ERR_API_STRICT,
                        "Provided apiStrict:true, but the command %s is not in API Version 1. "
                        "Information on supported commands and migrations in API Version 1 can be "
                        "found at https://dochub.mongodb.org/core/manual-versioned-api",
                        rq->cmd->name);
-    if (env->api_strict && strcmp(rq->cmd->name, "aggregate") == 0)
+    if (rq->api.strict && strcmp(rq->cmd->name, "aggregate") == 0)
         return check_api_stages(rq);
-    return 0;
-}
-
-static int check_transaction(struct request *rq, const struct envelope *env)
-{
-    struct op *op = &rq->op;
-
-    if (rq->txn_number >= 0 && bv_is_missing(rq->lsid))
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "Transaction number requires a session ID to also be specified");
-    if (env->autocommit && rq->txn_number < 0)
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "'autocommit' field requires a transaction number to also be specified");
-    if (env->start_transaction && !env->autocommit)
-        return op_fail(op, ERR_INVALID_OPTIONS,
-                       "'startTransaction' field requires 'autocommit' field to also be "
-                       "specified");
-    rq->has_autocommit = env->autocommit;
-    if (env->autocommit)
-        return op_fail(op, ERR_NOT_SUPPORTED_IN_TXN,
-                       "multi-document transactions are not supported yet: cannot run '%s' in one",
-                       rq->cmd->name);
-    if (rq->txn_number >= 0 && (rq->cmd->flags & CMD_RETRYABLE) == 0)
-        return op_fail(op, 50768,
-                       "txnNumber may only be provided for multi-document transactions and "
-                       "retryable write commands. autocommit:false was not provided, and %s is not "
-                       "a retryable write command.",
-                       rq->cmd->name);
     return 0;
 }
 
@@ -288,7 +269,8 @@ static void reset(struct request *rq)
 {
     rq->lsid = BV_NONE;
     rq->txn_number = -1;
-    rq->has_autocommit = false;
+    rq->has_autocommit = rq->start_transaction = false;
+    memset(&rq->api, 0, sizeof(rq->api));
     rq->stmt_ids = BV_NONE;
     rq->stmt_id = 0;
     rq->read_level = READ_LOCAL;
@@ -311,7 +293,7 @@ int envelope_parse(struct request *rq)
     while (biter_next(&it, &e))
         TRY_RETURN(parse_field(rq, &env, &e));
     TRY_RETURN(check_api(rq, &env));
-    TRY_RETURN(check_transaction(rq, &env));
+    TRY_RETURN(txn_rules_check(rq));
     if (!rq->has_autocommit)
         TRY_RETURN(read_concern_check(rq));
     TRY_RETURN(write_concern_check(rq));

@@ -25,6 +25,7 @@
 #include "server/server.h"
 #include "server/sessions.h"
 #include "server/top.h"
+#include "server/transactions.h"
 
 enum { BACKLOG = 1024 };
 
@@ -229,6 +230,7 @@ static void server_init(struct server *s)
     topology_init(&s->topology);
     s->sessions = sessions_new();
     s->cursors = cursors_new();
+    s->transactions = transactions_new();
     s->top = top_new();
     s->rw_defaults = rw_defaults_new();
     s->executor = executor_new(s);
@@ -240,6 +242,7 @@ static void server_fini(struct server *s)
     top_free(s->top);
     cursors_free(s->cursors);
     sessions_free(s->sessions);
+    transactions_free(s->transactions);
     executor_free(s->executor);
     topology_fini(&s->topology);
 }
@@ -269,6 +272,7 @@ static int serve(struct server *s, const sigset_t *signals)
     if (s->settings.unix_socket != NULL)
         unlink(s->settings.unix_socket);
     cursors_kill_all(s->cursors, ERR_INTERRUPTED_AT_SHUTDOWN);
+    transactions_end_all(s, NULL, ERR_INTERRUPTED_AT_SHUTDOWN);
     database_close(s);
     log_event(LOG_INFO, "server", "stopped", );
     return EXIT_SUCCESS;

@@ -12,7 +12,7 @@
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/rw_defaults.h"
-#include "server/sessions.h"
+#include "server/transactions.h"
 #include "storage/catalog_write.h"
 
 enum { CURSOR_SWEEP_TICKS = 4, SESSION_SWEEP_TICKS = 60, REAP_MAX = 256 };
@@ -162,6 +162,7 @@ static void sweep_sessions(struct server *s)
 
     arena_init(&x.arena);
     sessions_sweep(s->sessions, note_expired, &x);
+    transactions_end_sessions(s, x.keys, x.n, ERR_INTERRUPTED);
     cursors_kill_sessions(s->cursors, x.keys, x.n);
     arena_fini(&x.arena);
 }
@@ -188,6 +189,7 @@ void database_tick(struct server *s)
         return;
     o->ticks++;
     reap(o);
+    transactions_sweep(s);
     if (o->ticks % CURSOR_SWEEP_TICKS == 0)
         cursors_sweep(s->cursors, CURSOR_TIMEOUT_MS);
     if (o->ticks % SESSION_SWEEP_TICKS == 0) {

@@ -10,16 +10,91 @@
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/server.h"
+#include "server/transactions.h"
 
 struct listing {
     struct request *self;
     struct bw *w;
     bool idle;
-    char now[40];
+    int64_t now_ms;
     uint64_t durable;
     const struct cursor_row *cursors; /* by user */
     size_t ncursors;
+    const struct transaction_row *txns;
+    size_t ntxns;
 };
+
+static void write_lsid(struct bw *w, const struct lsid_key *k)
+{
+    bw_doc_begin(w, "lsid");
+    bw_uuid(w, "id", k->bytes);
+    bw_bin(w, "uid", 0, k->bytes + 16, LSID_KEY_BYTES - 16);
+    bw_end(w);
+}
+
+/* As MongoDB writes wall clock times here: "2026-01-31T23:59:59.999+00:00". */
+static void write_time(struct bw *w, const char *key, int64_t ms)
+{
+    time_t secs = (time_t)(ms / 1000);
+    char buf[48];
+    struct tm tm;
+    size_t n;
+
+    gmtime_r(&secs, &tm);
+    n = strftime(buf, sizeof(buf), "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(buf + n, sizeof(buf) - n, ".%03d+00:00", (int)(ms % 1000));
+    bw_str(w, key, buf);
+}
+
+/* --- transactions ---------------------------------------------------------------------------- */
+
+static const struct transaction_row *txn_of(const struct listing *l, const struct request *rq)
+{
+    for (size_t i = 0; i < l->ntxns; i++) {
+        if (l->txns[i].user == rq)
+            return &l->txns[i];
+    }
+    return NULL;
+}
+
+static void write_txn(struct bw *w, const struct transaction_row *r)
+{
+    static const char *const levels[] = {
+        [READ_LOCAL] = "local", [READ_MAJORITY] = "majority", [READ_SNAPSHOT] = "snapshot"};
+
+    write_lsid(w, &r->lsid);
+    bw_doc_begin(w, "transaction");
+    bw_doc_begin(w, "parameters");
+    bw_i64(w, "txnNumber", r->txn_number);
+    bw_bool(w, "autocommit", false);
+    if (r->read_level_given) {
+        bw_doc_begin(w, "readConcern");
+        bw_str(w, "level", levels[r->read_level]);
+        bw_end(w);
+    }
+    bw_end(w);
+    bw_ts(w, "readTimestamp", r->read_optime);
+    write_time(w, "startWallClockTime", r->start_ms);
+    bw_i64(w, "timeOpenMicros", r->open_us);
+    bw_i64(w, "timeActiveMicros", r->active_us);
+    bw_i64(w, "timeInactiveMicros", r->open_us - r->active_us);
+    write_time(w, "expiryTime", r->expiry_ms);
+    bw_end(w);
+}
+
+static void write_idle_session(const struct listing *l, const struct transaction_row *r)
+{
+    struct bw *w = l->w;
+
+    bw_doc_begin(w, NULL);
+    bw_str(w, "type", "idleSession");
+    bw_str(w, "host", l->self->server->host);
+    bw_str(w, "desc", "inactive transaction");
+    bw_bool(w, "active", false);
+    write_txn(w, r);
+    bw_bool(w, "waitingForLock", false);
+    bw_end(w);
+}
 
 /* --- cursors -------------------------------------------------------------------------------- */
 
@@ -90,12 +165,8 @@ static void write_idle_cursor(const struct listing *l, const struct cursor_row *
     bw_doc_begin(w, NULL);
     bw_str(w, "type", "idleCursor");
     bw_str(w, "host", l->self->server->host);
-    if (r->has_lsid) {
-        bw_doc_begin(w, "lsid");
-        bw_uuid(w, "id", r->lsid.bytes);
-        bw_bin(w, "uid", 0, r->lsid.bytes + 16, LSID_KEY_BYTES - 16);
-        bw_end(w);
-    }
+    if (r->has_lsid)
+        write_lsid(w, &r->lsid);
     write_cursor(l, r);
     bw_end(w);
 }
@@ -119,16 +190,19 @@ static void write_op(void *arg, struct conn *c, struct request *rq)
     bw_i64(w, "connectionId", c->id);
     bw_str(w, "client", c->remote);
     bw_bool(w, "active", rq != NULL);
-    bw_str(w, "currentOpTime", l->now);
+    write_time(w, "currentOpTime", l->now_ms);
     bw_bool(w, "threaded", true);
     if (rq != NULL) {
         const struct cursor_row *r = cursor_of(l, rq);
+        const struct transaction_row *t = txn_of(l, rq);
         int64_t us = clock_mono_us() - c->rq_since_us;
 
         bw_i64(w, "opid", c->id);
         bw_i64(w, "secs_running", us / 1000000);
         bw_i64(w, "microsecs_running", us);
         bw_str(w, "op", r == NULL ? "command" : "getmore");
+        if (t != NULL)
+            write_txn(w, t);
         if (r != NULL)
             write_cursor(l, r);
     }
@@ -137,22 +211,22 @@ static void write_op(void *arg, struct conn *c, struct request *rq)
 
 int ops_write(struct request *rq, const struct ops_filter *f, struct bw *w)
 {
-    struct listing l = {.self = rq, .w = w, .idle = f->idle_connections};
-    int64_t ms = clock_wall_ms();
-    time_t secs = (time_t)(ms / 1000);
+    struct listing l = {.self = rq, .w = w, .idle = f->idle_connections, .now_ms = clock_wall_ms()};
     struct cursor_row *rows;
-    struct tm tm;
-    size_t n;
+    struct transaction_row *txns;
 
     TRY_RETURN(cursors_list(rq->server->cursors, &rq->op, &rows, &l.ncursors));
     l.cursors = rows;
     l.durable = oplog_durable(rq->op.database->oplog);
-    gmtime_r(&secs, &tm);
-    n = strftime(l.now, sizeof l.now, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(l.now + n, sizeof l.now - n, ".%03d+00:00", (int)(ms % 1000));
+    TRY_RETURN(transactions_list(rq->server->transactions, &rq->op, &txns, &l.ntxns));
+    l.txns = txns;
     executor_each_conn(rq->server->executor, write_op, &l);
     for (size_t i = 0; f->idle_cursors && i < l.ncursors && rows[i].user == NULL; i++)
         write_idle_cursor(&l, &rows[i]);
+    for (size_t i = 0; f->idle_sessions && i < l.ntxns; i++) {
+        if (txns[i].user == NULL)
+            write_idle_session(&l, &txns[i]);
+    }
     return 0;
 }
 

@@ -7,14 +7,15 @@
 #include "server/command.h"
 
 struct ops_filter {
-    bool idle_connections, idle_cursors;
+    bool idle_connections, idle_cursors, idle_sessions;
 };
 
 /*
  * Appends to the array that is open in w: one document per connection that runs a request, with
- * idle_connections of every connection, with idle_cursors of every cursor that no request uses.
- * A getMore shows its cursor; a change stream what it watches, the time of its resume token, and
- * by how many seconds that is behind the newest entry it could have seen.
+ * idle_connections of every connection, with idle_cursors of every cursor that no request uses,
+ * with idle_sessions of every session whose open transaction no request works in. A request in a
+ * transaction shows it. A getMore shows its cursor; a change stream what it watches, the time of
+ * its resume token, and by how many seconds that is behind the newest entry it could have seen.
  */
 int ops_write(struct request *rq, const struct ops_filter *f, struct bw *w) MUST_CHECK;
 /* Interrupts what the connection with this id runs; nothing happens when it runs nothing. */

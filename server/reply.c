@@ -5,6 +5,7 @@
 #include "server/dispatch.h"
 #include "server/failpoints.h"
 #include "server/server.h"
+#include "server/transactions.h"
 
 uint64_t server_cluster_time(struct server *s)
 {
@@ -51,6 +52,8 @@ int reply_set_waits(struct request *rq)
 {
     if (rq->op.database == NULL || rq->cmd == NULL)
         return 0;
+    if (rq->has_autocommit && !txn_rules_ends(rq->cmd))
+        return 0; /* the commit waits for what the transaction read and wrote */
     if ((rq->cmd->flags & CMD_WRITE) == 0)
         return read_concern_finish(rq);
     write_concern_finish(rq);
@@ -82,12 +85,22 @@ static bool is_stream(const struct request *rq)
            strcmp(e.key, "$changeStream") == 0;
 }
 
+/* A client repeats a retryable write, or the end of a transaction, and may expect it done once. */
+static bool is_retryable(const struct request *rq)
+{
+    if (rq->txn_number < 0 || rq->cmd == NULL)
+        return false;
+    return rq->has_autocommit ? txn_rules_ends(rq->cmd) : (rq->cmd->flags & CMD_RETRYABLE) != 0;
+}
+
 /* The labels that a failure with `code`, or a write concern error of it, has. */
-static uint32_t labels(const struct request *rq, int code)
+static uint32_t labels(const struct request *rq, int code, bool write_concern_error)
 {
     uint32_t set = 0;
 
-    if (rq->txn_number >= 0 && !rq->has_autocommit && error_is_retriable(code)) {
+    if (!write_concern_error && txn_rules_transient(rq, code)) {
+        set |= LABEL_TRANSIENT_TRANSACTION;
+    } else if (is_retryable(rq) && error_is_retriable(code)) {
         set |= LABEL_RETRYABLE_WRITE;
         if (rq->op.wrote_optime == 0)
             set |= LABEL_NO_WRITES_PERFORMED;
@@ -148,7 +161,7 @@ static void add_write_concern_error(struct request *rq)
     bw_bv(&rq->reply, "writeConcernError", rq->write_concern_error);
     if (!bv_to_i64(bv_get(rq->write_concern_error, "code"), &code))
         return;
-    add_labels(rq, labels(rq, (int)code));
+    add_labels(rq, labels(rq, (int)code, true));
     add_topology_version(rq, (int)code);
 }
 
@@ -188,7 +201,7 @@ void reply_error(struct request *rq)
     bw_str(w, "errmsg", err->text);
     bw_i32(w, "code", err->code);
     bw_str(w, "codeName", error_name(err->code, buf));
-    add_labels(rq, labels(rq, err->code) | err->labels);
+    add_labels(rq, labels(rq, err->code, false) | err->labels);
     if (err->info != NULL)
         bw_fields(w, bv_doc(err->info));
     /* What a failed command did write is acknowledged like any other write. */

@@ -8,7 +8,7 @@
 #include "server/executor.h"
 #include "server/failpoints.h"
 #include "server/server.h"
-#include "server/sessions.h"
+#include "server/transactions.h"
 
 enum { REUSED_MAX = 8 };
 
@@ -135,6 +135,7 @@ void request_again(struct request *rq)
 void request_end(struct request *rq)
 {
     cursor_unpin(rq);
+    transaction_drop(rq);
     session_checkin(rq);
 }
 

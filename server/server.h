@@ -14,6 +14,7 @@ struct sessions;
 struct cursors;
 struct top;
 struct rw_defaults;
+struct transactions;
 
 /* Counted since the start; for serverStatus. */
 struct server_counters {
@@ -32,6 +33,7 @@ struct server {
     struct executor *executor;
     struct sessions *sessions;
     struct cursors *cursors;
+    struct transactions *transactions;
     struct top *top;
     struct rw_defaults *rw_defaults;
     struct topology topology;

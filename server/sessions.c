@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "server/executor.h"
 #include "server/server.h"
+#include "server/transactions.h"
 
 enum { SHARDS = 16, BUCKETS_FIRST = 64 };
 
@@ -20,10 +21,11 @@ struct lsession {
     struct lsession *next;
     struct lsid_key key;
     int64_t last_use_us, last_use_ms;
-    struct request *users;  /* by session_next */
-    struct request *writer; /* runs a retryable write */
-    struct waiter *waiting; /* for the writer to end */
-    bool ended;             /* forget it when the last user goes */
+    struct request *users;   /* by session_next */
+    struct request *writer;  /* has a txnNumber: a retryable write or part of a transaction */
+    struct waiter *waiting;  /* for the writer to end */
+    struct session_txn *txn; /* NULL: never had one; made by the writer, freed with the session */
+    bool ended;              /* forget it when the last user goes */
 };
 
 struct shard {
@@ -73,6 +75,7 @@ void sessions_free(struct sessions *s)
 
                 ASSERT(l->users == NULL);
                 sh->buckets[b] = l->next;
+                session_txn_free(l->txn);
                 free(l);
             }
         }
@@ -165,7 +168,14 @@ static void remove_locked(struct sessions *s, struct shard *sh, struct lsession 
     *p = l->next;
     sh->n--;
     atomic_fetch_sub(&s->count, 1);
+    session_txn_free(l->txn);
     free(l);
+}
+
+/* Nobody works in it or may come back to it. */
+static bool idle_locked(const struct lsession *l)
+{
+    return l->users == NULL && !session_txn_open(l->txn);
 }
 
 struct lsid_key lsid_key(struct bv lsid)
@@ -230,7 +240,7 @@ void session_checkin(struct request *rq)
         end_write_locked(l);
     l->last_use_us = clock_mono_us();
     rq->session = NULL;
-    if (l->ended && l->users == NULL)
+    if (l->ended && idle_locked(l))
         remove_locked(s, sh, find_locked(sh, hash, &l->key));
     mutex_unlock(&sh->mx);
 }
@@ -297,6 +307,11 @@ void session_write_end(struct request *rq)
     if (l->writer == rq)
         end_write_locked(l);
     mutex_unlock(&sh->mx);
+}
+
+struct session_txn **session_txn(struct request *rq)
+{
+    return &rq->session->txn;
 }
 
 int session_lsid(struct request *rq, struct bv given, struct bv *ret)
@@ -369,7 +384,7 @@ void sessions_end(struct sessions *s, struct bv lsid)
 
     mutex_lock(&sh->mx);
     p = find_locked(sh, hash, &k);
-    if (*p != NULL && (*p)->users != NULL)
+    if (*p != NULL && !idle_locked(*p))
         (*p)->ended = true;
     else if (*p != NULL)
         remove_locked(s, sh, p);
@@ -429,7 +444,10 @@ void sessions_sweep(struct sessions *s, void (*fn)(void *arg, const struct lsid_
                     continue;
                 }
                 fn(arg, &(*p)->key);
-                remove_locked(s, sh, p);
+                if (idle_locked(*p))
+                    remove_locked(s, sh, p);
+                else
+                    p = &(*p)->next;
             }
         }
         mutex_unlock(&sh->mx);

@@ -11,6 +11,7 @@
 
 struct sessions;
 struct lsession;
+struct session_txn;
 
 enum { LSID_KEY_BYTES = 48, SESSION_TIMEOUT_MINUTES = 30 };
 
@@ -25,10 +26,13 @@ void sessions_free(struct sessions *s);
 int session_checkout(struct request *rq) MUST_CHECK;
 /* Unpins it, ending its write if one is on. Nothing without a session. */
 void session_checkin(struct request *rq);
-/* One retryable write at a time per session: 0, or INT_PARK until the running one has ended.
- * Held until session_write_end() or the end of the request, also while the request is parked. */
+/* One request with a txnNumber at a time per session: 0, or INT_PARK until the running one has
+ * ended. Held until session_write_end() or the end of the request, also while it is parked. */
 int session_write_begin(struct request *rq) MUST_CHECK;
 void session_write_end(struct request *rq);
+/* Where the session of a request that holds session_write_begin() keeps its transaction
+ * (transactions.h); NULL in there until it has begun one. */
+struct session_txn **session_txn(struct request *rq);
 /* Completes {id} to {id, uid} (uid = SHA-256 of "" without authentication); checks types. */
 int session_lsid(struct request *rq, struct bv given, struct bv *ret) MUST_CHECK;
 /* The key of a completed lsid. */
@@ -36,11 +40,13 @@ struct lsid_key lsid_key(struct bv lsid);
 
 /* Marks a session as used now, making it if need be. */
 int session_refresh(struct sessions *s, struct op *op, struct bv lsid) MUST_CHECK;
-/* Forgets a session once no request uses it. Its cursors are the caller's matter. */
+/* Forgets a session once no request uses it and it has no open transaction. Its cursors and its
+ * transaction are the caller's matter. */
 void sessions_end(struct sessions *s, struct bv lsid);
 /* Interrupts all requests of a session (BV_NONE: of every one) but `except`. */
 void sessions_interrupt(struct sessions *s, struct bv lsid, struct request *except);
-/* Forgets sessions that have timed out: calls fn with the key of each. */
+/* Forgets sessions that have timed out: calls fn with the key of each. One with an open transaction
+ * is told to fn too, and forgotten the next time. */
 void sessions_sweep(struct sessions *s, void (*fn)(void *arg, const struct lsid_key *key),
                     void *arg);
 int64_t sessions_count(struct sessions *s);

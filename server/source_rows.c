@@ -74,7 +74,7 @@ static const struct field current_op_fields[] = {
     {"allUsers", F_IGNORE, 0, 0},
     {"idleConnections", F_BOOL, offsetof(struct ops_filter, idle_connections), 0},
     {"idleCursors", F_BOOL, offsetof(struct ops_filter, idle_cursors), 0},
-    {"idleSessions", F_IGNORE, 0, 0},
+    {"idleSessions", F_BOOL, offsetof(struct ops_filter, idle_sessions), 0},
     {"localOps", F_IGNORE, 0, 0},
     {"truncateOps", F_IGNORE, 0, 0},
     {"backtrace", F_IGNORE, 0, 0},
@@ -85,7 +85,7 @@ static const struct field current_op_fields[] = {
 static int current_op(struct rows *r)
 {
     struct op *op = &r->rq->op;
-    struct ops_filter spec = {0};
+    struct ops_filter spec = {.idle_sessions = true};
     struct biter it;
     struct belem e;
     struct bw w;

@@ -17,7 +17,7 @@ from conftest import SPECS
 SERVER_OPTIONS = dict(test_commands=True)
 AREAS = ("causal-consistency", "change-streams", "collection-management", "crud", "gridfs",
          "index-management", "read-write-concern", "retryable-reads", "retryable-writes",
-         "run-command", "sessions", "versioned-api")
+         "run-command", "sessions", "transactions", "transactions-convenient-api", "versioned-api")
 
 FILES = [f for area in AREAS for f in sorted((SPECS / area).rglob("*.json"))]
 CASES = list(unified.cases(FILES))

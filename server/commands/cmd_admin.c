@@ -153,13 +153,14 @@ struct current_op_args {
 static const struct field current_op_fields[] = {
     {"$all", F_BOOL, offsetof(struct current_op_args, filter.idle_connections), 0},
     {"idleCursors", F_BOOL, offsetof(struct current_op_args, filter.idle_cursors), 0},
+    {"idleSessions", F_BOOL, offsetof(struct current_op_args, filter.idle_sessions), 0},
     {"$ownOps", F_BOOL, offsetof(struct current_op_args, own), 0},
     {NULL, 0, 0, 0},
 };
 
 int cmd_currentOp(struct request *rq)
 {
-    struct current_op_args args = {0};
+    struct current_op_args args = {.filter.idle_sessions = true};
 
     TRY_RETURN(
         fields_parse(&rq->op, "currentOp", current_op_fields, rq->op.cmd, FIELDS_COMMAND, &args));

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "server/command.h"
 #include "server/server.h"
+#include "server/transactions.h"
 
 struct parameter {
     const char *name;
@@ -169,6 +170,23 @@ static int set_oplog_size(struct request *rq, const char *name, struct bv v)
         return bad_limit(rq, name, v);
     bytes = mb * 1024 * 1024;
     oplog_set_limits(rq->op.database->oplog, &bytes, NULL, NULL);
+    return 0;
+}
+
+/* --- transactions --------------------------------------------------------------------------- */
+
+static void get_txn_lifetime(struct request *rq, struct bw *w, const char *name)
+{
+    bw_i32(w, name, (int32_t)transactions_lifetime_s(rq->server->transactions));
+}
+
+static int set_txn_lifetime(struct request *rq, const char *name, struct bv v)
+{
+    int64_t seconds;
+
+    if (!bv_to_i64_exact(v, &seconds) || seconds < 1 || seconds > INT32_MAX)
+        return bad_limit(rq, name, v);
+    transactions_set_lifetime_s(rq->server->transactions, seconds);
     return 0;
 }
 

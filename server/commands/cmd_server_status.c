@@ -17,6 +17,7 @@
 #include "server/server.h"
 #include "server/sessions.h"
 #include "server/stats.h"
+#include "server/transactions.h"
 
 #define COUNTER(rq, name) atomic_load_explicit(&(rq)->server->counters.name, memory_order_relaxed)
 
@@ -122,7 +123,10 @@ static void section_global_lock(struct request *rq, struct bw *w)
 
 static void section_session_cache(struct request *rq, struct bw *w)
 {
-    stats_int(w, "activeSessionsCount", sessions_count(rq->server->sessions));
+    int64_t n = sessions_count(rq->server->sessions);
+
+    stats_int(w, "activeSessionsCount", n);
+    stats_int(w, "sessionCatalogSize", n);
 }
 
 static void section_opcounters(struct request *rq, struct bw *w)
@@ -148,15 +152,22 @@ static void section_opcounters_repl(struct request *rq, struct bw *w)
 
 static void section_transactions(struct request *rq, struct bw *w)
 {
-    static const char *const names[] = {
-        "retriedCommandsCount", "retriedStatementsCount", "transactionsCollectionWriteCount",
-        "currentActive",        "currentInactive",        "currentOpen",
-        "totalAborted",         "totalCommitted",         "totalStarted",
-    };
+    struct transaction_stats n;
 
-    (void)rq; /* multi-document transactions are refused */
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        bw_i64(w, names[i], 0);
+    transactions_stats(rq->server->transactions, &n);
+    bw_i64(w, "retriedCommandsCount", 0);
+    bw_i64(w, "retriedStatementsCount", 0);
+    bw_i64(w, "transactionsCollectionWriteCount", n.record_writes);
+    bw_i64(w, "currentActive", n.active);
+    bw_i64(w, "currentInactive", n.open - n.active);
+    bw_i64(w, "currentOpen", n.open);
+    bw_i64(w, "totalAborted", n.aborted);
+    bw_i64(w, "totalCommitted", n.committed);
+    bw_i64(w, "totalStarted", n.started);
+    bw_i64(w, "totalPrepared", 0);
+    bw_i64(w, "totalPreparedThenCommitted", 0);
+    bw_i64(w, "totalPreparedThenAborted", 0);
+    bw_i64(w, "currentPrepared", 0);
 }
 
 static void section_metrics(struct request *rq, struct bw *w)

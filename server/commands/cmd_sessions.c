@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "server/cursors.h"
 #include "server/server.h"
+#include "server/transactions.h"
 
 int cmd_startSession(struct request *rq)
 {
@@ -58,12 +59,14 @@ static int parse_lsids(struct request *rq, const char *name, struct bv **ret, si
     return 0;
 }
 
-static void kill_cursors_of(struct request *rq, const struct bv *lsids, size_t n)
+/* What belongs to these sessions: their transactions, then their cursors. */
+static void end_all_of(struct request *rq, const struct bv *lsids, size_t n)
 {
     struct lsid_key *keys = ARENA_ARRAY(&rq->op.arena, struct lsid_key, n + 1);
 
     for (size_t i = 0; i < n; i++)
         keys[i] = lsid_key(lsids[i]);
+    transactions_end_sessions(rq->server, keys, n, ERR_INTERRUPTED);
     cursors_kill_sessions(rq->server->cursors, keys, n);
 }
 
@@ -73,9 +76,9 @@ int cmd_endSessions(struct request *rq)
     size_t n;
 
     TRY_RETURN(parse_lsids(rq, "endSessions", &lsids, &n));
+    end_all_of(rq, lsids, n);
     for (size_t i = 0; i < n; i++)
         sessions_end(rq->server->sessions, lsids[i]);
-    kill_cursors_of(rq, lsids, n);
     return 0;
 }
 
@@ -93,6 +96,7 @@ int cmd_refreshSessions(struct request *rq)
 static int kill_everything(struct request *rq)
 {
     sessions_interrupt(rq->server->sessions, BV_NONE, rq);
+    transactions_end_all(rq->server, rq, ERR_INTERRUPTED);
     cursors_kill_all(rq->server->cursors, ERR_CURSOR_KILLED);
     return 0;
 }
@@ -107,7 +111,7 @@ int cmd_killSessions(struct request *rq)
         return kill_everything(rq);
     for (size_t i = 0; i < n; i++)
         sessions_interrupt(rq->server->sessions, lsids[i], rq);
-    kill_cursors_of(rq, lsids, n);
+    end_all_of(rq, lsids, n);
     return 0;
 }
 
@@ -132,7 +136,7 @@ static int kill_by_pattern(struct request *rq, const char *name, const char *nam
         if (lsid.type == BV_DOC) {
             TRY_RETURN(session_lsid(rq, lsid, &lsid));
             sessions_interrupt(rq->server->sessions, lsid, rq);
-            kill_cursors_of(rq, &lsid, 1);
+            end_all_of(rq, &lsid, 1);
         } else if (bv_is_missing(bv_get(e.v, named))) {
             all = true;
         }

@@ -5,7 +5,7 @@
 #include "server/commands/cmd_common.h"
 #include "server/concerns.h"
 #include "server/failpoints.h"
-#include "server/sessions.h"
+#include "server/transactions.h"
 
 /* --- what the batch commands share ----------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ static int batch_open(struct batch *b, struct request *rq, const char *ns, size_
     bw_init_array(&b->errors, &rq->op.arena);
     bw_init_array(&b->retried, &rq->op.arena);
     TRY_RETURN(number_statements(b));
-    b->retryable = rq->txn_number >= 0;
+    b->retryable = rq->txn_number >= 0 && rq->txn == NULL;
     if (b->retryable) {
         TRY_RETURN(session_write_begin(rq));
         b->writing = true;
@@ -99,9 +99,12 @@ static void batch_close(struct batch *b)
         session_write_end(b->rq);
 }
 
-/* Errors that end the whole command instead of standing for one statement. */
-static bool ends_command(int code)
+/* Errors that end the whole command instead of standing for one statement: in a transaction also
+ * those after which a client is to begin all of it again. */
+static bool ends_command(const struct batch *b, int code)
 {
+    if (txn_rules_transient(b->rq, code))
+        return true;
     switch (code) {
     case ERR_MAX_TIME_MS_EXPIRED:
     case ERR_INTERRUPTED:
@@ -116,7 +119,8 @@ static bool ends_command(int code)
     }
 }
 
-static void add_error(struct batch *b, size_t index)
+/* True: the statements behind the failed one are not tried. */
+static bool add_error(struct batch *b, size_t index, bool ordered)
 {
     const struct error *err = &b->rq->op.err;
     struct bw *w = &b->errors;
@@ -129,6 +133,8 @@ static void add_error(struct batch *b, size_t index)
         bw_fields(w, bv_doc(err->info));
     bw_end(w);
     b->nerrors++;
+    transaction_fail(b->rq);
+    return ordered || b->rq->txn != NULL;
 }
 
 static void add_retried(struct batch *b, size_t index)
@@ -204,10 +210,9 @@ static int insert_all(struct batch *b, const struct bv *docs, bool ordered, int6
         *ret_n += inserted;
         if (rc == 0)
             return 0;
-        if (ends_command(rc))
+        if (ends_command(b, rc))
             return rc;
-        add_error(b, at++);
-        if (ordered)
+        if (add_error(b, at++, ordered))
             return 0;
     }
     return 0;
@@ -289,7 +294,7 @@ static int parse_updates(struct request *rq, struct bv *docs, size_t n, struct l
         TRY_RETURN(fields_parse(op, "update.updates", update_stmt_fields, docs[i], 0, &a));
         TRY_RETURN(check_collation(op, a.collation));
         TRY_RETURN(check_hint(op, a.s.hint, &a.s.hint));
-        if (a.s.multi && rq->txn_number >= 0)
+        if (a.s.multi && rq->txn_number >= 0 && !rq->has_autocommit)
             return op_fail(op, ERR_INVALID_OPTIONS,
                            "Cannot use (or request) retryable writes with multi=true");
         a.s.vars = let->vars;
@@ -315,13 +320,12 @@ static int update_all(struct batch *b, struct update_stmt *stmts, struct let_var
 
         stmts[i].stmt_id = b->stmt_ids[i];
         rc = write_update(&b->writer, &stmts[i], let->ev, &out);
-        if (ends_command(rc))
+        if (ends_command(b, rc))
             return rc;
         t->n += out.matched;
         t->modified += out.modified;
         if (rc != 0) {
-            add_error(b, i);
-            if (ordered)
+            if (add_error(b, i, ordered))
                 return 0;
             continue;
         }
@@ -429,7 +433,7 @@ static int parse_deletes(struct request *rq, struct bv *docs, size_t n, struct l
                            "The limit field in delete objects must be 0 or 1. Got %lld",
                            (long long)a.limit);
         a.s.multi = a.limit == 0;
-        if (a.s.multi && rq->txn_number >= 0)
+        if (a.s.multi && rq->txn_number >= 0 && !rq->has_autocommit)
             return op_fail(op, ERR_INVALID_OPTIONS,
                            "Cannot use (or request) retryable writes with limit=0");
         a.s.vars = let->vars;
@@ -464,16 +468,13 @@ int cmd_delete(struct request *rq)
 
         stmts[i].stmt_id = b.stmt_ids[i];
         rc = write_delete(&b.writer, &stmts[i], let.ev, &removed, &retried);
-        if (ends_command(rc))
+        if (ends_command(&b, rc))
             goto fail;
         total += removed;
         if (retried)
             add_retried(&b, i);
-        if (rc != 0) {
-            add_error(&b, i);
-            if (args.ordered)
-                break;
-        }
+        if (rc != 0 && add_error(&b, i, args.ordered))
+            break;
     }
     bw_i32(&rq->reply, "n", (int32_t)total);
     append_errors(&b);

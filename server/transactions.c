@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The states of all sessions' transactions under one mutex, and the open ones in a list by age.
+ * A struct txn is begun, committed and aborted outside the mutex, by the request that has the
+ * session, or by whoever took it out of its session while nobody had it.
+ */
+#include "server/transactions.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "oplog/retry.h"
+#include "query/txn.h"
+#include "server/cursors.h"
+#include "server/executor.h"
+#include "server/server.h"
+
+enum txn_state { TXN_NONE, TXN_RETRYABLE, TXN_IN_PROGRESS, TXN_COMMITTED, TXN_ABORTED };
+
+struct session_txn {
+    struct transactions *all;
+    struct lsid_key lsid;
+    struct session_txn *next, *prev; /* among the open ones */
+    enum txn_state state;
+    int64_t number;       /* newest txnNumber of the session; -1: none */
+    struct txn *txn;      /* in progress; NULL while it begins */
+    struct request *user; /* has the session for a transaction; NULL: nobody */
+    int doom;             /* the transaction is to end with this code when `user` leaves; 0: no */
+    bool has_cursors;
+    struct api_params api; /* of its first command */
+    enum read_level read_level;
+    bool read_level_given;
+    int64_t start_us, expiry_us, entered_us; /* monotonic */
+    int64_t start_ms;
+    uint64_t read_optime;
+    int64_t active_us; /* before the request that works in it now */
+};
+
+struct transactions {
+    struct mutex mx;
+    struct session_txn *oldest, *newest; /* open */
+    int64_t lifetime_s;
+    struct transaction_stats stats; /* open and active are counted when asked for */
+};
+
+struct transactions *transactions_new(void)
+{
+    struct transactions *t = calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        abort();
+    mutex_init(&t->mx);
+    t->lifetime_s = TXN_LIFETIME_DEFAULT_S;
+    return t;
+}
+
+void transactions_free(struct transactions *t)
+{
+    if (t == NULL)
+        return;
+    ASSERT(t->oldest == NULL);
+    mutex_fini(&t->mx);
+    free(t);
+}
+
+void session_txn_free(struct session_txn *st)
+{
+    free(st);
+}
+
+bool session_txn_open(struct session_txn *st)
+{
+    bool open;
+
+    if (st == NULL)
+        return false;
+    mutex_lock(&st->all->mx);
+    open = st->state == TXN_IN_PROGRESS;
+    mutex_unlock(&st->all->mx);
+    return open;
+}
+
+/* --- the open ones ---------------------------------------------------------------------------- */
+
+static void open_locked(struct session_txn *st)
+{
+    struct transactions *t = st->all;
+
+    mutex_assert_held(&t->mx);
+    st->state = TXN_IN_PROGRESS;
+    st->next = NULL;
+    st->prev = t->newest;
+    *(t->newest == NULL ? &t->oldest : &t->newest->next) = st;
+    t->newest = st;
+    t->stats.started++;
+}
+
+/* What is left of a transaction that is no longer its session's. */
+struct remains {
+    struct txn *txn;
+    struct lsid_key lsid;
+    int64_t number;
+    bool has_cursors;
+    struct remains *next;
+};
+
+static void close_locked(struct session_txn *st, enum txn_state state, struct remains *ret)
+{
+    struct transactions *t = st->all;
+
+    mutex_assert_held(&t->mx);
+    ASSERT(st->state == TXN_IN_PROGRESS);
+    *(st->prev == NULL ? &t->oldest : &st->prev->next) = st->next;
+    *(st->next == NULL ? &t->newest : &st->next->prev) = st->prev;
+    st->next = st->prev = NULL;
+    *ret = (struct remains){st->txn, st->lsid, st->number, st->has_cursors, NULL};
+    st->state = state;
+    st->txn = NULL;
+    st->doom = 0;
+    st->has_cursors = false;
+    if (state == TXN_COMMITTED)
+        t->stats.committed++;
+    else
+        t->stats.aborted++;
+}
+
+static void bury(struct server *s, const struct remains *r)
+{
+    if (r->txn != NULL)
+        txn_abort(r->txn);
+    if (r->has_cursors)
+        cursors_kill_txn(s->cursors, &r->lsid, r->number);
+}
+
+/* --- a request begins ------------------------------------------------------------------------- */
+
+static int too_old(struct request *rq, const struct session_txn *st)
+{
+    bool txn = st->state != TXN_RETRYABLE;
+
+    return op_fail(&rq->op, ERR_TRANSACTION_TOO_OLD,
+                   "%s %lld %s session %s because a newer %s with txnNumber %lld has already "
+                   "started on this session.",
+                   rq->has_autocommit ? "Cannot start transaction"
+                                      : "Retryable write with txnNumber",
+                   (long long)rq->txn_number, rq->has_autocommit ? "on" : "is prohibited on",
+                   bv_show(&rq->op.arena, rq->lsid, 200), txn ? "transaction" : "retryable write",
+                   (long long)st->number);
+}
+
+static int check_start_locked(struct request *rq, const struct session_txn *st)
+{
+    if (rq->txn_number < st->number)
+        return too_old(rq, st);
+    if (rq->txn_number == st->number)
+        return op_fail(&rq->op, ERR_CONFLICTING_OPERATION,
+                       "Only servers in a sharded cluster can start a new transaction at the "
+                       "active transaction number");
+    return 0;
+}
+
+static int check_api_locked(struct request *rq, const struct session_txn *st)
+{
+    const struct api_params *a = &rq->api, *b = &st->api;
+    bool same = (a->version == NULL) == (b->version == NULL) && a->strict == b->strict &&
+                a->deprecation_errors == b->deprecation_errors;
+
+    if (same)
+        return 0;
+    return op_fail(&rq->op, ERR_API_MISMATCH,
+                   "API parameter mismatch: %s used params %s, the transaction's first command "
+                   "used %s",
+                   rq->cmd->name, api_params_show(&rq->op.arena, a),
+                   api_params_show(&rq->op.arena, b));
+}
+
+static int check_continue_locked(struct request *rq, const struct session_txn *st)
+{
+    struct op *op = &rq->op;
+    long long number = rq->txn_number;
+
+    if (rq->txn_number < st->number)
+        return too_old(rq, st);
+    if (rq->txn_number != st->number || st->state == TXN_NONE || st->state == TXN_RETRYABLE)
+        return op_fail(op, ERR_NO_SUCH_TRANSACTION,
+                       "Given transaction number %lld does not match any in-progress "
+                       "transactions. The active transaction number is %lld",
+                       number, (long long)st->number);
+    if (st->state == TXN_ABORTED)
+        return op_fail(op, ERR_NO_SUCH_TRANSACTION,
+                       "Transaction with { txnNumber: %lld } has been aborted.", number);
+    if (st->state == TXN_COMMITTED && rq->cmd->run != cmd_commitTransaction)
+        return op_fail(op, ERR_TRANSACTION_COMMITTED,
+                       "Transaction with { txnNumber: %lld } has been committed.", number);
+    return 0;
+}
+
+static void start_locked(struct session_txn *st, struct request *rq)
+{
+    mutex_assert_held(&st->all->mx);
+    st->number = rq->txn_number;
+    st->api = rq->api;
+    st->api.version = rq->api.version == NULL ? NULL : "1"; /* there is no other */
+    st->read_level = rq->read_level;
+    st->read_level_given = rq->read_concern_given;
+    st->start_us = clock_mono_us();
+    st->start_ms = clock_wall_ms();
+    st->expiry_us = st->start_us + st->all->lifetime_s * 1000000;
+    st->active_us = 0;
+    st->read_optime = 0;
+    open_locked(st);
+}
+
+/* Takes the session's transaction for rq, or fails. *ret_old: what it replaces. */
+static int take_locked(struct session_txn *st, struct request *rq, struct remains *ret_old)
+{
+    mutex_assert_held(&st->all->mx);
+    if (!rq->start_transaction) {
+        TRY_RETURN(check_continue_locked(rq, st));
+    } else {
+        TRY_RETURN(check_start_locked(rq, st));
+        if (st->state == TXN_IN_PROGRESS)
+            close_locked(st, TXN_ABORTED, ret_old);
+        start_locked(st, rq);
+    }
+    st->user = rq;
+    st->entered_us = clock_mono_us();
+    rq->txn = st;
+    return rq->start_transaction ? 0 : check_api_locked(rq, st);
+}
+
+/* A retryable write ends the transaction that it makes old. */
+static int retryable_locked(struct session_txn *st, struct request *rq, struct remains *ret_old)
+{
+    mutex_assert_held(&st->all->mx);
+    if (rq->txn_number < st->number)
+        return too_old(rq, st);
+    if (rq->txn_number == st->number && st->state != TXN_RETRYABLE)
+        return op_fail(&rq->op, ERR_INCOMPLETE_TXN_HISTORY,
+                       "Cannot retry a retryable write that has been converted into a "
+                       "transaction");
+    if (st->state == TXN_IN_PROGRESS)
+        close_locked(st, TXN_ABORTED, ret_old);
+    st->number = rq->txn_number;
+    st->state = TXN_RETRYABLE;
+    return 0;
+}
+
+/* What the session has done before this process, or before it had a transaction. */
+static int load(struct request *rq, struct session_txn *st)
+{
+    struct op *op = &rq->op;
+    struct retry_record r;
+
+    TRY_RETURN(retry_load(op->database->engine, op, rq->lsid, &op->arena, &r));
+    st->number = r.found ? r.txn_number : -1;
+    st->state = !r.found ? TXN_NONE : r.committed ? TXN_COMMITTED : TXN_RETRYABLE;
+    return 0;
+}
+
+static int get_state(struct request *rq, struct session_txn **ret)
+{
+    struct session_txn **place = session_txn(rq), *st = *place;
+    int rc;
+
+    if (st == NULL && rq->has_autocommit) {
+        st = calloc(1, sizeof(*st));
+        if (st == NULL)
+            abort();
+        st->all = rq->server->transactions;
+        st->lsid = lsid_key(rq->lsid);
+        TRY(load(rq, st));
+        *place = st;
+    }
+    *ret = st;
+    return 0;
+fail:
+    free(st);
+    return rc;
+}
+
+static int begin_storage(struct request *rq, struct session_txn *st)
+{
+    struct txn *txn;
+
+    TRY_RETURN(txn_begin(&rq->op, rq->lsid, rq->txn_number, &txn));
+    mutex_lock(&st->all->mx);
+    st->txn = txn;
+    st->read_optime = txn_read_optime(txn);
+    mutex_unlock(&st->all->mx);
+    return 0;
+}
+
+/* In the session's transaction: goes on after a wait, or for the first time. */
+static int go_in(struct request *rq)
+{
+    struct session_txn *st = rq->txn;
+
+    if (st->txn == NULL)
+        return 0; /* committed before: the commit is asked for again */
+    txn_enter(st->txn, &rq->op);
+    rq->in_txn = true;
+    return rq->cmd->run == cmd_aggregate ? txn_rules_stages(rq) : 0;
+}
+
+int transaction_enter(struct request *rq)
+{
+    struct session_txn *st;
+    struct remains old = {0};
+    int rc;
+
+    if (rq->txn_number < 0 || rq->session == NULL)
+        return 0;
+    TRY_RETURN(session_write_begin(rq));
+    if (rq->txn != NULL)
+        return go_in(rq);
+    TRY_RETURN(get_state(rq, &st));
+    if (st == NULL)
+        return 0;
+    mutex_lock(&st->all->mx);
+    rc = rq->has_autocommit ? take_locked(st, rq, &old) : retryable_locked(st, rq, &old);
+    mutex_unlock(&st->all->mx);
+    bury(rq->server, &old);
+    if (rc != 0 || !rq->has_autocommit)
+        return rc;
+    if (rq->start_transaction)
+        TRY_RETURN(begin_storage(rq, st));
+    return go_in(rq);
+}
+
+/* --- a request ends --------------------------------------------------------------------------- */
+
+/* Errors that MongoDB finds before a command has the session: they leave its transaction alone. */
+static bool spares_transaction(const struct request *rq, int rc)
+{
+    if (rq->start_transaction)
+        return false;
+    return rc == ERR_IDL_DUPLICATE_FIELD || rc == ERR_IDL_MISSING_FIELD ||
+           rc == ERR_IDL_UNKNOWN_FIELD;
+}
+
+static void go_out(struct request *rq)
+{
+    if (rq->in_txn)
+        txn_leave(&rq->op);
+    rq->in_txn = false;
+}
+
+int transaction_leave(struct request *rq, int rc)
+{
+    struct session_txn *st = rq->txn;
+    struct remains dead = {0};
+    int doom;
+
+    if (st == NULL)
+        return rc;
+    go_out(rq);
+    if (rc == INT_PARK || rc == INT_TO_SCHEMA)
+        return rc;
+    mutex_lock(&st->all->mx);
+    doom = st->state == TXN_IN_PROGRESS ? st->doom : 0;
+    if (st->state == TXN_IN_PROGRESS &&
+        (doom != 0 || rq->txn_failed || (rc != 0 && !spares_transaction(rq, rc))))
+        close_locked(st, TXN_ABORTED, &dead);
+    st->active_us += clock_mono_us() - st->entered_us;
+    st->user = NULL;
+    st->doom = 0;
+    mutex_unlock(&st->all->mx);
+    rq->txn = NULL;
+    rq->txn_failed = false;
+    bury(rq->server, &dead);
+    session_write_end(rq);
+    return rc == 0 && doom != 0 ? op_fail(&rq->op, doom, "the transaction was ended by the server")
+                                : rc;
+}
+
+void transaction_drop(struct request *rq)
+{
+    if (rq->txn != NULL)
+        (void)!transaction_leave(rq, ERR_CLIENT_DISCONNECT);
+}
+
+void transaction_fail(struct request *rq)
+{
+    rq->txn_failed = rq->txn != NULL;
+}
+
+void transaction_owns_cursor(struct request *rq)
+{
+    struct session_txn *st = rq->txn;
+
+    mutex_lock(&st->all->mx);
+    st->has_cursors = true;
+    mutex_unlock(&st->all->mx);
+}
+
+/* --- commit and abort ------------------------------------------------------------------------- */
+
+static int check_in_transaction(struct request *rq)
+{
+    if (rq->txn == NULL)
+        return op_fail(&rq->op, ERR_COMMAND_FAILED, "%s must be run within a transaction",
+                       rq->cmd->name);
+    return 0;
+}
+
+int transaction_commit(struct request *rq)
+{
+    struct session_txn *st;
+    struct remains done = {0};
+    uint64_t optime = 0;
+    int rc;
+
+    TRY_RETURN(check_in_transaction(rq));
+    st = rq->txn;
+    if (st->txn == NULL)
+        return 0; /* again: the reply waits for the write concern as the first one did */
+    rc = txn_commit(st->txn, &rq->op, &optime); /* which leaves it */
+    rq->in_txn = false;
+    mutex_lock(&st->all->mx);
+    close_locked(st, rc == 0 ? TXN_COMMITTED : TXN_ABORTED, &done);
+    if (rc == 0 && optime != 0)
+        st->all->stats.record_writes++;
+    mutex_unlock(&st->all->mx);
+    done.txn = NULL; /* freed */
+    bury(rq->server, &done);
+    return rc;
+}
+
+int transaction_abort(struct request *rq)
+{
+    struct remains dead;
+
+    TRY_RETURN(check_in_transaction(rq));
+    go_out(rq);
+    mutex_lock(&rq->txn->all->mx);
+    close_locked(rq->txn, TXN_ABORTED, &dead);
+    mutex_unlock(&rq->txn->all->mx);
+    bury(rq->server, &dead);
+    return 0;
+}
+
+/* --- others ----------------------------------------------------------------------------------- */
+
+/* Adds what is left of st to *list, or dooms it. */
+static void end_locked(struct session_txn *st, int code, struct remains **list)
+{
+    struct remains *r;
+
+    mutex_assert_held(&st->all->mx);
+    if (st->user != NULL) {
+        st->doom = code;
+        request_interrupt(st->user, code);
+        return;
+    }
+    r = malloc(sizeof(*r));
+    if (r == NULL)
+        abort();
+    close_locked(st, TXN_ABORTED, r);
+    r->next = *list;
+    *list = r;
+}
+
+static void bury_all(struct server *s, struct remains *list)
+{
+    while (list != NULL) {
+        struct remains *r = list;
+
+        list = r->next;
+        bury(s, r);
+        free(r);
+    }
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct lsid_key));
+}
+
+void transactions_end_sessions(struct server *s, struct lsid_key *keys, size_t n, int code)
+{
+    struct transactions *t = s->transactions;
+    struct remains *dead = NULL;
+
+    if (n == 0)
+        return;
+    qsort(keys, n, sizeof(*keys), compare_keys);
+    mutex_lock(&t->mx);
+    for (struct session_txn *st = t->oldest, *next; st != NULL; st = next) {
+        next = st->next;
+        if (bsearch(&st->lsid, keys, n, sizeof(*keys), compare_keys) != NULL)
+            end_locked(st, code, &dead);
+    }
+    mutex_unlock(&t->mx);
+    bury_all(s, dead);
+}
+
+void transactions_end_all(struct server *s, const struct request *except, int code)
+{
+    struct transactions *t = s->transactions;
+    struct remains *dead = NULL;
+
+    mutex_lock(&t->mx);
+    for (struct session_txn *st = t->oldest, *next; st != NULL; st = next) {
+        next = st->next;
+        if (st->user == NULL || st->user != except)
+            end_locked(st, code, &dead);
+    }
+    mutex_unlock(&t->mx);
+    bury_all(s, dead);
+}
+
+static void log_end(const struct session_txn *st, const char *why)
+{
+    log_event(LOG_WARNING, "transaction", "transaction aborted", {"reason", LOG_STR(why)},
+              {"txnNumber", LOG_NUM(st->number)},
+              {"openMs", LOG_NUM((clock_mono_us() - st->start_us) / 1000)}, );
+}
+
+void transactions_sweep(struct server *s)
+{
+    struct transactions *t = s->transactions;
+    struct remains *dead = NULL;
+    int64_t now = clock_mono_us();
+
+    mutex_lock(&t->mx);
+    for (struct session_txn *st = t->oldest, *next; st != NULL; st = next) {
+        next = st->next;
+        if (st->expiry_us > now || st->doom != 0)
+            continue;
+        log_end(st, "it has exceeded transactionLifetimeLimitSeconds");
+        end_locked(st, ERR_TXN_LIFETIME_EXCEEDED, &dead);
+    }
+    mutex_unlock(&t->mx);
+    bury_all(s, dead);
+}
+
+int64_t transactions_lifetime_s(struct transactions *t)
+{
+    int64_t seconds;
+
+    mutex_lock(&t->mx);
+    seconds = t->lifetime_s;
+    mutex_unlock(&t->mx);
+    return seconds;
+}
+
+void transactions_set_lifetime_s(struct transactions *t, int64_t seconds)
+{
+    mutex_lock(&t->mx);
+    t->lifetime_s = seconds;
+    mutex_unlock(&t->mx);
+}
+
+void transactions_stats(struct transactions *t, struct transaction_stats *ret)
+{
+    mutex_lock(&t->mx);
+    *ret = t->stats;
+    for (const struct session_txn *st = t->oldest; st != NULL; st = st->next) {
+        ret->open++;
+        ret->active += st->user != NULL;
+    }
+    mutex_unlock(&t->mx);
+}
+
+static void describe_locked(const struct session_txn *st, struct transaction_row *r)
+{
+    int64_t now = clock_mono_us();
+
+    mutex_assert_held(&st->all->mx);
+    *r = (struct transaction_row){.lsid = st->lsid,
+                                  .user = st->user,
+                                  .txn_number = st->number,
+                                  .read_level = st->read_level,
+                                  .read_level_given = st->read_level_given,
+                                  .read_optime = st->read_optime,
+                                  .start_ms = st->start_ms,
+                                  .expiry_ms = st->start_ms + (st->expiry_us - st->start_us) / 1000,
+                                  .open_us = now - st->start_us,
+                                  .active_us = st->active_us +
+                                               (st->user == NULL ? 0 : now - st->entered_us)};
+}
+
+int transactions_list(struct transactions *t, struct op *op, struct transaction_row **ret,
+                      size_t *ret_n)
+{
+    struct transaction_row *rows;
+    size_t n = 0;
+
+    mutex_lock(&t->mx);
+    for (const struct session_txn *st = t->oldest; st != NULL; st = st->next)
+        n++;
+    rows = arena_try(&op->arena, (n + 1) * sizeof(*rows));
+    n = 0;
+    for (const struct session_txn *st = t->oldest; rows != NULL && st != NULL; st = st->next)
+        describe_locked(st, &rows[n++]);
+    mutex_unlock(&t->mx);
+    if (rows == NULL)
+        return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory to list the transactions");
+    *ret = rows;
+    *ret_n = n;
+    return 0;
+}
