@@ -33,6 +33,8 @@ def pytest_addoption(parser):
     parser.addoption("--uri", help="run against this server instead of starting one")
     parser.addoption("--oracle-seconds", type=float, default=15.0,
                      help="roughly how long each randomised test of events/test_oracle.py may take")
+    parser.addoption("--bank-seconds", type=float, default=12.0,
+                     help="roughly how long the transfers of transactions/test_bank.py go on")
     parser.addoption("--oracle-seed", type=int, help="repeats the operations of an earlier run")
 
 

@@ -259,7 +259,10 @@ class Run:
                 raise Unsupported("autoEncryptOpts")
             extra = {"server_api": server_api(spec["serverApi"])} if "serverApi" in spec else {}
             listener = self.commands[spec["id"]] = Commands()
-            made = self.client(event_listeners=[listener], **extra, **spec.get("uriOptions", {}))
+            options_of_uri = spec.get("uriOptions", {})
+            if "secondary" in options_of_uri.values():
+                extra["serverSelectionTimeoutMS"] = 1000  # there is none
+            made = self.client(event_listeners=[listener], **extra, **options_of_uri)
         elif kind == "database":
             made = self.entities[spec["client"]].get_database(
                 spec["databaseName"], **self.concerns(spec.get("databaseOptions", {})))
@@ -290,6 +293,8 @@ class Run:
     @classmethod
     def transaction_options(cls, spec):
         ready = {k: v for k, v in spec.items() if k == "read_preference"}
+        if ready and ready["read_preference"].mode != 0:
+            raise Unsupported("a secondary, which PyMongo looks for before it refuses it")
         if "maxCommitTimeMS" in spec:
             ready["max_commit_time_ms"] = spec["maxCommitTimeMS"]
         return {**cls.concerns({k: v for k, v in spec.items()

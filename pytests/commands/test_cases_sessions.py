@@ -7,7 +7,7 @@ import pymongo
 import pytest
 from bson import Binary, Int64
 
-from streamutil import drain, error_of
+from streamutil import drain
 
 
 def lsid():
@@ -109,11 +109,3 @@ def test_tx_06_session_commands(client):
     started = admin.command("startSession")
     assert started["timeoutMinutes"] == 30 and started["id"]["id"].subtype == 4
     assert admin.command("endSessions", [lsid()])["ok"] == 1
-
-
-def test_transactions_are_refused_for_now(client, db):
-    with client.start_session() as session:
-        with pytest.raises(pymongo.errors.OperationFailure):
-            with session.start_transaction():
-                db.c.insert_one({"_id": 1}, session=session)
-    assert db.c.count_documents({}) == 0
