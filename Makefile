@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Every task of the project. Objects go to build/$(VARIANT)/; variants: release, asan, tsan.
+# Every task of the project. Objects go to build/$(VARIANT)/; variants: release, asan, tsan, fuzz.
 #
 #   make run     install what is missing, build, serve ./data on 127.0.0.1:27017
 #   make test    install what the tests need, build, unit tests, then pytests
 #   make demo    a throw-away server, writes on one side and their events on the other
-#   make check   test + lint + asan-test + tsan-test, as .ci/run does
+#   make check   test + lint + asan-test + tsan-test + fuzz-short, as .ci/run does
+#   make fuzz    every fuzz target for FUZZ_SECONDS (60); FUZZ="match update" chooses some
 #   make bench   the benchmarks: measured, ceiling, ratio
 #   make docs    generate docs/compatibility.md from the tables
 #
@@ -36,6 +37,7 @@ PKG_LIBS   = $(call pkg_once,PKG_LIBS,--libs $(PKGS))
 CFLAGS_release := -O2 -g
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 CFLAGS_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+CFLAGS_fuzz    := $(CFLAGS_asan) -fsanitize=fuzzer-no-link
 ALL_CFLAGS  = -std=gnu17 -D_GNU_SOURCE -I. $(WARN) $(WERROR) $(CFLAGS_$(VARIANT)) $(WT_CFLAGS) \
 	$(PKG_CFLAGS) $(CFLAGS)
 ALL_LIBS    = $(WT_LIBS) $(PKG_LIBS) -lbidgcc000 -lpthread -lm -ldl $(LDFLAGS)
@@ -48,6 +50,8 @@ UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 MONGOC_SRC := $(wildcard tests/integration/test_mongoc_*.c)
 MONGOC_BIN := $(MONGOC_SRC:%.c=$(B)/%)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 C_FILES  := $(sort $(wildcard base/*.[ch] wire/*.[ch] storage/*.[ch] oplog/*.[ch] query/*.[ch] \
 	query/stages/*.[ch] server/*.[ch] server/commands/*.[ch] tests/*/*.[ch]))
 
@@ -84,6 +88,14 @@ $(B)/tests/integration/%: tests/integration/%.c
 		-o $@ $< \
 		$(shell pkg-config --cflags --libs libmongoc-1.0) -lcmocka
 
+# A fuzz target: libFuzzer drives it in the variant fuzz, elsewhere it only replays what was kept.
+FUZZ_MAIN = $(if $(filter fuzz,$(VARIANT)),,$(B)/tests/fuzz/replay.o)
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/notation.o \
+		$(B)/tests/fuzz/replay.o $(B)/librunnel.a
+	$(call say,FUZZ)
+	$(Q)$(CC) $(ALL_CFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $< \
+		$(B)/tests/fuzz/notation.o $(FUZZ_MAIN) $(B)/librunnel.a $(ALL_LIBS)
+
 # The benchmark's client, and the server whose dispatcher is the skeleton's.
 BENCH_OBJ := $(filter-out $(B)/tests/bench/skeleton.o,$(patsubst %.c,$(B)/%.o,$(wildcard tests/bench/*.c)))
 BENCH_BIN := $(B)/tests/bench/bench $(B)/tests/bench/skeleton
@@ -104,8 +116,9 @@ bench: deps
 
 lib: $(B)/librunnel.a
 
-unit: $(UNIT_BIN)
+unit: $(UNIT_BIN) $(FUZZ_BIN)
 	@set -e; for t in $(UNIT_BIN); do $(TEST_ENV) $$t; done
+	@set -e; for t in $(FUZZ_BIN); do $(TEST_ENV) $$t tests/fuzz/corpus/$${t##*/fuzz_}; done
 
 integration: $(MONGOC_BIN)
 
@@ -151,7 +164,7 @@ test: test-deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all build-tests
 	@$(MAKE) --no-print-directory unit pytests
 
-build-tests: $(UNIT_BIN) $(MONGOC_BIN)
+build-tests: $(UNIT_BIN) $(MONGOC_BIN) $(FUZZ_BIN)
 
 pytests: $(B)/runneld $(MONGOC_BIN)
 	$(PYTEST) -n $(JOBS) $(PYTEST_ARGS) pytests
@@ -164,6 +177,22 @@ tsan-test: test-deps
 	@$(MAKE) --no-print-directory VARIANT=tsan -j$(JOBS) all build-tests
 	@$(MAKE) --no-print-directory VARIANT=tsan TEST_ENV='$(TSAN_ENV)' \
 		PYTEST_ARGS='-m concurrent' unit pytests
+
+FUZZ_SECONDS ?= 60
+fuzz: deps
+	@scripts/install-deps.sh lint
+	@$(MAKE) --no-print-directory VARIANT=fuzz CC='$(CCACHE) clang' -j$(JOBS) fuzz-build
+	tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS) $(JOBS) $(FUZZ)
+
+fuzz-build: $(FUZZ_BIN)
+
+# A few seconds each, where the compiler has libFuzzer.
+fuzz-short: deps
+	@scripts/install-deps.sh lint
+	@mkdir -p build && if echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) \
+		{ return 0; }' | clang -fsanitize=fuzzer -x c -o build/has-fuzzer - 2>/dev/null; \
+	then $(MAKE) --no-print-directory fuzz FUZZ_SECONDS=3; \
+	else echo "no libFuzzer here: its targets were only replayed"; fi
 
 lint: deps
 	@scripts/install-deps.sh lint
@@ -180,7 +209,7 @@ lint: deps
 CCACHE := $(shell command -v ccache)
 lint-build: $(LIB_OBJ) $(MAIN_OBJ)
 
-check: test lint asan-test tsan-test
+check: test lint asan-test tsan-test fuzz-short
 
 # --- the rest ----------------------------------------------------------------------------------
 
@@ -198,6 +227,7 @@ clean:
 	rm -rf build
 
 .PHONY: all bench lib unit integration run demo deps test-deps test build-tests pytests asan-test \
-	tsan-test lint lint-build check format docs install clean
+	tsan-test fuzz fuzz-build fuzz-short lint lint-build check format docs install clean
 .NOTPARALLEL: check
--include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(wildcard $(B)/tests/bench/*.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d)
+-include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(wildcard $(B)/tests/bench/*.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d) \
+	$(wildcard $(B)/tests/fuzz/*.d)

@@ -10,10 +10,24 @@
 #define CHUNK_MIN 4096u
 #define CHUNK_MAX (256u * 1024)
 
-#if defined(__SANITIZE_ADDRESS__)
+/* Under AddressSanitizer what no one was given is poisoned, and blocks are kept apart, so that a
+ * step past the end of one is found as it would be on the heap. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISON 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ARENA_POISON 1
+#endif
+#ifdef ARENA_POISON
+#include <sanitizer/asan_interface.h>
+enum { GAP = 8 };
 #define SPARE_MAX 0 /* memory that goes back at once is watched better */
 #else
-#define SPARE_MAX 8
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+enum { GAP = 0 };
+#define SPARE_MAX                         8
 #endif
 
 struct arena_chunk {
@@ -89,9 +103,10 @@ static uint8_t *chunk_data(struct arena_chunk *c)
     return (uint8_t *)(c + 1);
 }
 
-static size_t round8(size_t n)
+/* What a block of n bytes takes; smaller than n when that cannot be said. */
+static size_t footprint(size_t n)
 {
-    return (n + 7) & ~(size_t)7;
+    return ((n + 7) & ~(size_t)7) + GAP;
 }
 
 void arena_init(struct arena *a)
@@ -120,6 +135,7 @@ void arena_reset(struct arena *a)
     a->chunks = keep;
     a->at = chunk_data(keep);
     a->end = a->at + keep->size;
+    ASAN_POISON_MEMORY_REGION(a->at, keep->size);
     a->bytes = keep->size + sizeof(*keep);
 }
 
@@ -136,7 +152,7 @@ void arena_fini(struct arena *a)
 
 void *arena_try(struct arena *a, size_t size)
 {
-    size_t need = round8(size == 0 ? 1 : size);
+    size_t need = footprint(size == 0 ? 1 : size);
     struct arena_chunk *c;
     size_t chunk;
     void *p;
@@ -146,6 +162,7 @@ void *arena_try(struct arena *a, size_t size)
     if ((size_t)(a->end - a->at) >= need) {
         p = a->at;
         a->at += need;
+        ASAN_UNPOISON_MEMORY_REGION(p, size);
         return p;
     }
     chunk = a->bytes < CHUNK_MIN ? CHUNK_MIN : a->bytes;
@@ -157,6 +174,7 @@ void *arena_try(struct arena *a, size_t size)
     if (c == NULL)
         return NULL;
     a->bytes += chunk + sizeof(*c);
+    ASAN_POISON_MEMORY_REGION(chunk_data(c) + size, chunk - size);
     /* A chunk for one big block goes behind the current one, whose rest stays in use. */
     if (chunk == need && a->chunks != NULL) {
         c->next = a->chunks->next;
@@ -189,7 +207,7 @@ void *arena_zalloc(struct arena *a, size_t size)
 static void *regrow_chunk(struct arena *a, void *old, size_t had, size_t size)
 {
     struct arena_chunk **link = &a->chunks, *c;
-    size_t need = round8(size);
+    size_t need = footprint(size);
     bool current;
 
     while (*link != NULL && chunk_data(*link) != old)
@@ -204,6 +222,7 @@ static void *regrow_chunk(struct arena *a, void *old, size_t had, size_t size)
     *link = c;
     c->size = need;
     a->bytes += need - had;
+    ASAN_POISON_MEMORY_REGION(chunk_data(c) + size, need - size);
     if (current)
         a->at = a->end = chunk_data(c) + need;
     return chunk_data(c);
@@ -211,12 +230,13 @@ static void *regrow_chunk(struct arena *a, void *old, size_t had, size_t size)
 
 void *arena_regrow(struct arena *a, void *old, size_t old_size, size_t size)
 {
-    size_t had = round8(old_size);
+    size_t had = footprint(old_size), need = footprint(size);
     void *p;
 
-    if (old != NULL && (uint8_t *)old + had == a->at && size >= old_size &&
-        (size_t)(a->end - (uint8_t *)old) >= round8(size)) {
-        a->at = (uint8_t *)old + round8(size);
+    if (old != NULL && (uint8_t *)old + had == a->at && size >= old_size && need >= size &&
+        (size_t)(a->end - (uint8_t *)old) >= need) {
+        a->at = (uint8_t *)old + need;
+        ASAN_UNPOISON_MEMORY_REGION(old, size);
         return old;
     }
     if (had >= CHUNK_MAX && size > had && (p = regrow_chunk(a, old, had, size)) != NULL)
