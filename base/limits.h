@@ -40,6 +40,8 @@
 #define LIMIT_AWAIT_MS         INT32_MAX                 /* (M) maxTimeMS, maxAwaitTimeMS */
 #define LIMIT_IN_FLIGHT_BYTES  (512 * 1024 * 1024)       /* request bytes held by the server */
 #define LIMIT_OUT_BYTES        (64 * 1024 * 1024)        /* unsent reply bytes of a connection */
+#define LIMIT_UNSENT_BYTES     (512 * 1024 * 1024)       /* unsent reply bytes of all of them */
+#define LIMIT_STALL_RATE       1000                      /* bytes/s that keep a slow client on */
 #define LIMIT_RETRY_STMTS      100000 /* remembered statements of one txnNumber */
 #define LIMIT_TRANSACTIONS     300    /* open ones and pins: each holds a storage session */
 #define LIMIT_TXN_NAMESPACES   4096   /* collections touched by one transaction: locks */

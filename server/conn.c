@@ -7,27 +7,45 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "server/server.h"
 
-static void count_in_flight(struct conn *c, size_t was, size_t is)
+/* A client that sends a byte and no more shall not hold much. */
+enum { INPUT_FIRST_BYTES = 1024 };
+
+/* Adds to what all connections together hold; false: it would be too much, and nothing is added. */
+static bool claim_bytes(_Atomic int64_t *sum, size_t n, int64_t most)
 {
-    atomic_fetch_add_explicit(&c->server->counters.in_flight_bytes, (int64_t)is - (int64_t)was,
-                              memory_order_relaxed);
+    int64_t now = atomic_load_explicit(sum, memory_order_relaxed);
+
+    do {
+        if (now + (int64_t)n > most)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(sum, &now, now + (int64_t)n,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static void give_back_bytes(_Atomic int64_t *sum, size_t n)
+{
+    atomic_fetch_sub_explicit(sum, (int64_t)n, memory_order_relaxed);
 }
 
 static void drop_input(struct conn *c)
 {
-    count_in_flight(c, c->in_cap, 0);
+    give_back_bytes(&c->server->counters.in_flight_bytes, c->in_cap);
     free(c->in);
     c->in = NULL;
     c->in_off = c->in_len = c->in_cap = 0;
 }
 
-/* Room for at least `want` bytes from in_off on; memory grows with what has really arrived, not
- * with the length that a client claims. */
-static bool reserve_input(struct conn *c, size_t want)
+/* Room for `arrived` bytes from in_off on and for more, towards `want`: memory grows with what has
+ * really arrived, not with the length that a client claims. */
+static bool reserve_input(struct conn *c, size_t arrived, size_t want)
 {
+    _Atomic int64_t *in_flight = &c->server->counters.in_flight_bytes;
     size_t have = c->in_len - c->in_off;
     size_t cap;
     uint8_t *p;
@@ -37,23 +55,23 @@ static bool reserve_input(struct conn *c, size_t want)
         c->in_off = 0;
         c->in_len = have;
     }
+    have = have < arrived ? arrived : have;
     if (c->in_cap > have && c->in_cap >= want)
         return true;
-    cap = c->in_cap == 0 ? CONN_SCRATCH_BYTES : c->in_cap;
+    cap = c->in_cap == 0 ? INPUT_FIRST_BYTES : c->in_cap;
     while (cap <= have)
         cap *= 2;
     if (cap > want && want > have)
         cap = want;
     if (cap <= c->in_cap)
         return true;
-    if (atomic_load_explicit(&c->server->counters.in_flight_bytes, memory_order_relaxed) +
-            (int64_t)cap >
-        LIMIT_IN_FLIGHT_BYTES)
+    if (!claim_bytes(in_flight, cap - c->in_cap, LIMIT_IN_FLIGHT_BYTES))
         return false;
     p = realloc(c->in, cap);
-    if (p == NULL)
+    if (p == NULL) {
+        give_back_bytes(in_flight, cap - c->in_cap);
         return false;
-    count_in_flight(c, c->in_cap, cap);
+    }
     c->in = p;
     c->in_cap = cap;
     return true;
@@ -93,7 +111,7 @@ static enum conn_input next_buffered(struct conn *c, struct error *err, const ui
         }
         if (frame != WIRE_FRAME_MORE)
             return bad_frame(c, frame, err);
-        if (!reserve_input(c, h.length > 0 ? (size_t)h.length : CONN_SCRATCH_BYTES)) {
+        if (!reserve_input(c, 0, h.length > 0 ? (size_t)h.length : CONN_SCRATCH_BYTES)) {
             error_set(err, ERR_RESOURCE_EXHAUSTED, "too many bytes of messages in flight");
             return INPUT_CLOSED;
         }
@@ -128,7 +146,7 @@ enum conn_input conn_next_message(struct conn *c, uint8_t *scratch, struct error
     }
     if (frame == WIRE_FRAME_BAD || frame == WIRE_FRAME_HTTP)
         return bad_frame(c, frame, err);
-    if (!reserve_input(c, CONN_SCRATCH_BYTES)) {
+    if (!reserve_input(c, (size_t)n, CONN_SCRATCH_BYTES)) {
         error_set(err, ERR_RESOURCE_EXHAUSTED, "too many bytes of messages in flight");
         return INPUT_CLOSED;
     }
@@ -143,7 +161,7 @@ void conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep
 
     if (keep != NULL) {
         if (buffered && c->in_off == 0 && c->in_len == len && len > CONN_SCRATCH_BYTES / 2) {
-            count_in_flight(c, c->in_cap, 0);
+            give_back_bytes(&c->server->counters.in_flight_bytes, c->in_cap);
             *keep = c->in;
             c->in = NULL;
             c->in_off = c->in_len = c->in_cap = 0;
@@ -156,9 +174,38 @@ void conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep
     }
     if (!buffered)
         return;
+    c->amid_since_us = 0;
     c->in_off += len;
     if (c->in_off == c->in_len)
         drop_input(c);
+}
+
+/* Room for so many bytes of a reply that waits for a slow reader. */
+static bool reserve_output(struct conn *c, size_t n)
+{
+    _Atomic int64_t *unsent = &c->server->counters.unsent_bytes;
+
+    if (n > LIMIT_OUT_BYTES || !claim_bytes(unsent, n, LIMIT_UNSENT_BYTES)) {
+        log_event(LOG_INFO, "network", "too many bytes of replies unsent: connection closed",
+                  {"conn", LOG_NUM(c->id)}, );
+        return false;
+    }
+    c->out = malloc(n);
+    if (c->out == NULL) {
+        give_back_bytes(unsent, n);
+        return false;
+    }
+    c->out_cap = n;
+    return true;
+}
+
+static void drop_output(struct conn *c)
+{
+    give_back_bytes(&c->server->counters.unsent_bytes, c->out_cap);
+    free(c->out);
+    c->out = NULL;
+    c->out_off = c->out_len = c->out_cap = 0;
+    c->amid_since_us = 0;
 }
 
 enum conn_output conn_send(struct conn *c, const struct iovec *iov, int n)
@@ -177,7 +224,7 @@ enum conn_output conn_send(struct conn *c, const struct iovec *iov, int n)
     atomic_fetch_add_explicit(&c->server->counters.bytes_out, (int64_t)total, memory_order_relaxed);
     if ((size_t)sent == total)
         return OUTPUT_SENT;
-    if (total - (size_t)sent > LIMIT_OUT_BYTES || (c->out = malloc(total - (size_t)sent)) == NULL)
+    if (!reserve_output(c, total - (size_t)sent))
         return OUTPUT_BROKEN;
     skip = (size_t)sent;
     c->out_off = c->out_len = 0;
@@ -203,10 +250,25 @@ enum conn_output conn_flush(struct conn *c)
             return OUTPUT_BROKEN;
         c->out_off += (size_t)n;
     }
-    free(c->out);
-    c->out = NULL;
-    c->out_off = c->out_len = 0;
+    drop_output(c);
     return OUTPUT_SENT;
+}
+
+void conn_note_progress(struct conn *c)
+{
+    if (c->in == NULL && c->out == NULL)
+        c->amid_since_us = 0;
+    else if (c->amid_since_us == 0)
+        c->amid_since_us = clock_mono_us();
+    c->amid_bytes = c->out != NULL ? c->out_off : c->in_len - c->in_off;
+}
+
+bool conn_stalled(const struct conn *c, int64_t now_us)
+{
+    int64_t allowed_us = c->server->settings.stall_seconds * 1000000;
+
+    allowed_us += (int64_t)c->amid_bytes * (1000000 / LIMIT_STALL_RATE);
+    return c->amid_since_us != 0 && now_us - c->amid_since_us > allowed_us;
 }
 
 void conn_set_client(struct conn *c, struct bv client, const char *app_name)
@@ -226,10 +288,8 @@ void conn_set_client(struct conn *c, struct bv client, const char *app_name)
 void conn_clear(struct conn *c)
 {
     drop_input(c);
-    free(c->out);
+    drop_output(c);
     free(c->me);
-    c->out = NULL;
-    c->out_off = c->out_len = 0;
     mutex_lock(&c->mx);
     free(c->client);
     free(c->app_name);

@@ -32,6 +32,9 @@ struct conn {
     bool sheltered;        /* mx: its request is a write, which goes on without the client */
     struct request *rq;    /* mx; the owner may read it without */
     int64_t rq_since_us;   /* mx: when that request began */
+    /* Set by the owner before it arms; read under mx while ARMED. */
+    int64_t amid_since_us; /* when it began to wait within a message; 0: it is between two */
+    size_t amid_bytes;     /* of that message moved so far */
 
     uint32_t slot;
     struct conn *queue_next; /* the executor's queues and free list */
@@ -42,7 +45,7 @@ struct conn {
     uint8_t *in; /* received; the front is at in_off */
     size_t in_off, in_len, in_cap;
     uint8_t *out; /* to be sent */
-    size_t out_off, out_len;
+    size_t out_off, out_len, out_cap;
     char *remote;    /* "ip:port" of the client */
     char *me;        /* "ip:port" that the client reached; made on demand */
     uint8_t *client; /* hello's client document, or NULL */
@@ -76,6 +79,11 @@ enum conn_output {
 };
 enum conn_output conn_send(struct conn *c, const struct iovec *iov, int n);
 enum conn_output conn_flush(struct conn *c);
+
+/* Before arming: whether the connection waits within a message, and since when. */
+void conn_note_progress(struct conn *c);
+/* Under mx, of an ARMED connection: true when the rest of a message is overdue. */
+bool conn_stalled(const struct conn *c, int64_t now_us);
 
 /* Keeps copies of the client document and the application's name (or NULL). */
 void conn_set_client(struct conn *c, struct bv client, const char *app_name);

@@ -38,8 +38,10 @@ bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idl
     ev.data.u64 = conn_key(c);
     ok = !idle || (events & EPOLLIN) == 0 || !atomic_load(&ex->stopping);
     if (ok) {
-        if (idle)
+        if (idle) {
+            conn_note_progress(c);
             c->state = CONN_ARMED;
+        }
         rc = epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
         ASSERT(rc == 0); /* the socket is open */
     }
@@ -77,7 +79,7 @@ static struct conn *conn_take(struct executor *ex)
     slot = atomic_load(&ex->nslots);
     if (c != NULL) {
         ex->free_conns = c->queue_next;
-    } else if (slot < LIMIT_CONNECTIONS) {
+    } else if (slot < ex->server->settings.max_connections) {
         c = calloc(1, sizeof(*c));
         if (c == NULL)
             abort();
@@ -111,6 +113,16 @@ static char *describe_peer(const struct sockaddr_storage *ss)
     return strdup(text);
 }
 
+/* A peer that is gone without a word is found out in about five minutes. */
+static void keep_alive(int fd)
+{
+    static const int on = 1, idle_s = 300, interval_s = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+}
+
 static void admit(struct executor *ex, int fd, const struct sockaddr_storage *peer)
 {
     struct server *s = ex->server;
@@ -119,13 +131,15 @@ static void admit(struct executor *ex, int fd, const struct sockaddr_storage *pe
     int one = 1;
 
     if (c == NULL) {
+        if (!atomic_load(&ex->stopping))
+            atomic_fetch_add(&s->counters.refused, 1);
         close(fd);
         return;
     }
     c->local = peer->ss_family == AF_UNIX;
     if (!c->local) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+        keep_alive(fd);
     }
     transport_init_plain(&c->transport, fd);
     c->remote = describe_peer(peer);
@@ -225,19 +239,27 @@ void executor_listen(struct executor *ex, int fd)
         abort();
 }
 
-/* A request that parks is armed for hang-up by its runner; one that just goes on is not, since that
+/* Closes a client that has stopped within a message. And:
+ * a request that parks is armed for hang-up by its runner; one that just goes on is not, since that
  * would cost every short request a system call. */
 static void watch_conn(void *arg, struct conn *c, struct request *rq)
 {
     struct executor *ex = arg;
     struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = conn_key(c)};
 
+    if (c->state == CONN_ARMED && conn_stalled(c, clock_mono_us())) {
+        c->amid_since_us = 0;
+        atomic_fetch_add(&ex->server->counters.stalled, 1);
+        shutdown(c->transport.fd, SHUT_RDWR); /* epoll tells a worker, who closes it */
+        log_event(LOG_INFO, "network", "client stopped within a message: connection closed",
+                  {"conn", LOG_NUM(c->id)}, );
+    }
     if (c->state == CONN_BUSY && rq != NULL && !c->streaming && !c->sheltered &&
         clock_mono_us() - c->rq_since_us > LONG_REQUEST_US)
         epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
 }
 
-void conn_table_watch_long(struct executor *ex)
+void conn_table_watch(struct executor *ex)
 {
     executor_each_conn(ex, watch_conn, ex);
 }

@@ -21,14 +21,16 @@ struct cursors {
     struct cursor_entry **buckets;
     size_t nbuckets, n;
     int64_t timed_out;
+    int64_t max;
 };
 
-struct cursors *cursors_new(void)
+struct cursors *cursors_new(int64_t max)
 {
     struct cursors *cs = calloc(1, sizeof(*cs));
 
     if (cs == NULL)
         abort();
+    cs->max = max;
     mutex_init(&cs->mx);
     cs->nbuckets = BUCKETS_FIRST;
     cs->buckets = calloc(cs->nbuckets, sizeof(struct cursor_entry *));
@@ -105,9 +107,10 @@ static void note_use_locked(struct cursors *cs, struct cursor_entry *e)
 int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *e)
 {
     mutex_lock(&cs->mx);
-    if (cs->n >= LIMIT_CURSORS) {
+    if (cs->n >= (size_t)cs->max) {
         mutex_unlock(&cs->mx);
-        return op_fail(op, ERR_RESOURCE_EXHAUSTED, "too many open cursors: %d", LIMIT_CURSORS);
+        return op_fail(op, ERR_RESOURCE_EXHAUSTED, "too many open cursors: %lld",
+                       (long long)cs->max);
     }
     if (cs->n > 2 * cs->nbuckets)
         grow_locked(cs);

@@ -19,7 +19,7 @@ struct cursor_entry; /* registered cursor */
 
 enum { CURSOR_TIMEOUT_MS = 600 * 1000 };
 
-struct cursors *cursors_new(void);
+struct cursors *cursors_new(int64_t max); /* open at once */
 void cursors_free(struct cursors *cs);
 
 struct batch_opts {

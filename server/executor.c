@@ -71,9 +71,14 @@ void executor_queue(struct executor *ex, struct conn *c)
     signal_queue(ex);
 }
 
-bool executor_has_queue(struct executor *ex)
+static bool has_queue(struct executor *ex)
 {
     return atomic_load_explicit(&ex->queued, memory_order_relaxed) > 0;
+}
+
+bool executor_is_wanted(struct executor *ex)
+{
+    return has_queue(ex) || atomic_load_explicit(&ex->idle, memory_order_relaxed) == 0;
 }
 
 static struct conn *take_queued(struct executor *ex, bool quick_only)
@@ -218,7 +223,7 @@ static int wait_event(struct executor *ex, bool poll_only, struct epoll_event *e
     int n, timeout = poll_only ? 0 : extra ? EXTRA_WORKER_IDLE_MS : -1;
 
     atomic_fetch_add(&ex->idle, 1);
-    if (executor_has_queue(ex) || atomic_load(&ex->quitting))
+    if (has_queue(ex) || atomic_load(&ex->quitting))
         timeout = 0;
     n = epoll_wait(ex->epoll_fd, ev, 1, timeout);
     if (atomic_fetch_sub(&ex->idle, 1) == 1)
@@ -231,7 +236,7 @@ static bool may_leave(struct executor *ex)
 {
     int n = atomic_load(&ex->workers);
 
-    if (executor_has_queue(ex) || atomic_load(&ex->idle) < ex->base_workers)
+    if (has_queue(ex) || atomic_load(&ex->idle) < ex->base_workers)
         return false;
     while (n > ex->base_workers) {
         if (atomic_compare_exchange_weak(&ex->workers, &n, n - 1))
@@ -404,7 +409,7 @@ static void timer_body(struct executor *ex, struct worker *w)
             watch_pool(ex, &progress);
         if (now >= next_tick) {
             next_tick = now + TICK_MS * 1000;
-            conn_table_watch_long(ex);
+            conn_table_watch(ex);
             if (!atomic_load(&ex->stopping))
                 executor_schema_task(ex, tick_task, ex);
         }

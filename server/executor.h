@@ -76,6 +76,7 @@ void executor_close(struct executor *ex, struct conn *c);
 void executor_timer_set(struct executor *ex, struct request *rq, int64_t when_us);
 void executor_timer_cancel(struct executor *ex, struct request *rq);
 void executor_progress(struct executor *ex); /* a request has ended */
-bool executor_has_queue(struct executor *ex);
+/* True: others wait, or may wait and no worker is free to see it. */
+bool executor_is_wanted(struct executor *ex);
 
 #endif

@@ -228,8 +228,8 @@ static void server_init(struct server *s)
         (ssize_t)sizeof(s->replica_set_id))
         abort();
     topology_init(&s->topology);
-    s->sessions = sessions_new();
-    s->cursors = cursors_new();
+    s->sessions = sessions_new(s->settings.max_sessions);
+    s->cursors = cursors_new(s->settings.max_cursors);
     s->transactions = transactions_new();
     s->top = top_new();
     s->rw_defaults = rw_defaults_new();
@@ -247,6 +247,17 @@ static void server_fini(struct server *s)
     topology_fini(&s->topology);
 }
 
+/* The allocator keeps what was freed for the next burst; past this it is given back. */
+#define KEPT_BYTES (128u * 1024 * 1024)
+
+/* Once a second, on the schema thread. */
+static void tick(struct server *s)
+{
+    database_tick(s);
+    if (mallinfo2().fordblks > KEPT_BYTES)
+        malloc_trim(0);
+}
+
 /* Everything after the settings are known. */
 static int serve(struct server *s, const sigset_t *signals)
 {
@@ -261,7 +272,7 @@ static int serve(struct server *s, const sigset_t *signals)
         database_close(s);
         return EXIT_FAILURE;
     }
-    executor_start(s->executor, database_tick);
+    executor_start(s->executor, tick);
     announce(s);
     sigwait(signals, &sig);
     log_event(LOG_INFO, "server", "stopping", {"signal", LOG_NUM(sig)}, );

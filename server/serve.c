@@ -396,7 +396,7 @@ void serve_conn(struct worker *w, struct conn *c)
             close_conn(w, c);
             return;
         }
-        if (turn >= TURN_MESSAGES && executor_has_queue(w->ex)) {
+        if (turn >= TURN_MESSAGES && executor_is_wanted(w->ex)) {
             executor_queue(w->ex, c);
             return;
         }

@@ -22,6 +22,9 @@ struct server_counters {
     _Atomic int64_t bytes_in, bytes_out, requests;
     _Atomic int64_t connections, connections_created;
     _Atomic int64_t in_flight_bytes; /* of messages being received or kept by parked requests */
+    _Atomic int64_t unsent_bytes;    /* of replies whose readers are slow */
+    _Atomic int64_t stalled;         /* clients closed for stopping within a message */
+    _Atomic int64_t refused;         /* clients closed at once: too many */
     _Atomic int64_t asserts_user;    /* replies with an error */
     _Atomic int64_t parked;          /* requests waiting now */
     _Atomic int64_t exhaust_hello, awaiting_hello;

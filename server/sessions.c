@@ -37,6 +37,7 @@ struct shard {
 struct sessions {
     struct shard shards[SHARDS];
     _Atomic int64_t count;
+    int64_t max;
 };
 
 /* SHA-256 of the empty string: the uid of everybody while there is no authentication. */
@@ -44,12 +45,13 @@ static const uint8_t nobody[32] = {0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x1
                                    0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b,
                                    0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
 
-struct sessions *sessions_new(void)
+struct sessions *sessions_new(int64_t max)
 {
     struct sessions *s = calloc(1, sizeof(*s));
 
     if (s == NULL)
         abort();
+    s->max = max;
     for (int i = 0; i < SHARDS; i++) {
         struct shard *sh = &s->shards[i];
 
@@ -142,7 +144,7 @@ static struct lsession *get_locked(struct sessions *s, struct shard *sh, uint64_
     struct lsession *l = *p;
 
     if (l == NULL) {
-        if (atomic_load(&s->count) >= LIMIT_LOGICAL_SESSIONS)
+        if (atomic_load(&s->count) >= s->max)
             return NULL;
         l = calloc(1, sizeof(*l));
         if (l == NULL)

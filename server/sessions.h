@@ -20,7 +20,7 @@ struct lsid_key {
     uint8_t bytes[LSID_KEY_BYTES];
 };
 
-struct sessions *sessions_new(void);
+struct sessions *sessions_new(int64_t max); /* remembered at once */
 void sessions_free(struct sessions *s);
 /* Finds or makes the session of rq->lsid and pins it: rq->session. 261 when there are too many. */
 int session_checkout(struct request *rq) MUST_CHECK;

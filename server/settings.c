@@ -10,6 +10,8 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/limits.h"
+
 enum kind { KIND_STR, KIND_BOOL, KIND_INT, KIND_NUM };
 
 struct option_row {
@@ -36,6 +38,10 @@ void settings_default(struct settings *s)
         .bind = "127.0.0.1",
         .repl_set = "rs0",
         .oplog_size_mb = 1024,
+        .max_connections = LIMIT_CONNECTIONS,
+        .max_cursors = LIMIT_CURSORS,
+        .max_sessions = LIMIT_LOGICAL_SESSIONS,
+        .stall_seconds = 120,
     };
 }
 

@@ -31,6 +31,8 @@ struct settings {
     int64_t oplog_max_entries;
     bool no_oplog;
     int64_t cache_mb; /* 0: choose */
+    int64_t max_connections, max_cursors, max_sessions;
+    int64_t stall_seconds;
     bool enable_test_commands;
     const char *config;
     struct arena strings; /* holds the strings that were set */

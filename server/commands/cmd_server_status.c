@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/limits.h"
 #include "query/change_stream.h"
 #include "server/command.h"
 #include "server/cursors.h"
@@ -37,8 +36,9 @@ static void section_connections(struct request *rq, struct bw *w)
     int64_t current = COUNTER(rq, connections);
 
     stats_int(w, "current", current);
-    stats_int(w, "available", LIMIT_CONNECTIONS - current);
+    stats_int(w, "available", rq->server->settings.max_connections - current);
     stats_int(w, "totalCreated", COUNTER(rq, connections_created));
+    stats_int(w, "rejected", COUNTER(rq, refused));
     stats_int(w, "active", current - COUNTER(rq, exhaust_hello));
     stats_int(w, "threaded", current);
     bw_i32(w, "exhaustIsMaster", 0);
@@ -90,6 +90,10 @@ static void section_network(struct request *rq, struct bw *w)
     bw_i64(w, "numSlowDNSOperations", 0);
     bw_i64(w, "numSlowSSLOperations", 0);
     bw_i64(w, "numRequests", COUNTER(rq, requests));
+    /* Our own: what slow clients make the server hold, and how many it got rid of. */
+    bw_i64(w, "inFlightBytes", COUNTER(rq, in_flight_bytes));
+    bw_i64(w, "unsentBytes", COUNTER(rq, unsent_bytes));
+    bw_i64(w, "stalledClients", COUNTER(rq, stalled));
 }
 
 static void section_security(struct request *rq, struct bw *w)
