@@ -135,6 +135,22 @@ static int write_file(int fd, const char *path, const char *name, const char *te
     return 0;
 }
 
+/* Makes the name of a new directory as durable as what will be in it. Who may not read the parent
+ * cannot sync it either, and goes without. */
+static int sync_parent(int fd, const char *path, struct error *err)
+{
+    int parent = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok;
+
+    if (parent < 0)
+        return errno == EACCES ? 0 : sys_fail(err, "open the parent of", path);
+    ok = fsync(parent) == 0 || errno == EINVAL; /* EINVAL: a file system without such syncs */
+    if (!ok)
+        (void)sys_fail(err, "sync the parent of", path);
+    close(parent);
+    return ok ? 0 : ERR_OPERATION_FAILED;
+}
+
 /* The marker goes before anything is changed, so that it can never lie. */
 static int take_clean_marker(struct directory *d, const char *path, bool is_new, struct error *err)
 {
@@ -174,6 +190,7 @@ int directory_open(const char *path, struct error *err, struct directory *ret)
     /* Another process may have written the format file before we got the lock. */
     TRY(check_format(d.fd, path, err, &is_new));
     if (is_new) {
+        TRY(sync_parent(d.fd, path, err));
         snprintf(text, sizeof(text), "runnel-format %d\n", DIRECTORY_FORMAT);
         TRY(write_file(d.fd, path, FORMAT_FILE, text, err));
     }
