@@ -5,6 +5,7 @@
 #   make test    install what the tests need, build, unit tests, then pytests
 #   make demo    a throw-away server, writes on one side and their events on the other
 #   make check   test + lint + asan-test + tsan-test + fuzz-short, as .ci/run does
+#   make crash   kills the server CRASH_KILLS times (CRASH_SEED repeats a run) and looks at what is left
 #   make fuzz    every fuzz target for FUZZ_SECONDS (60); FUZZ="match update" chooses some
 #   make bench   the benchmarks: measured, ceiling, ratio
 #   make docs    generate docs/compatibility.md from the tables
@@ -110,6 +111,20 @@ $(B)/tests/bench/skeleton: $(MAIN_OBJ) $(B)/tests/bench/skeleton.o $(B)/librunne
 
 $(B)/tests/unit/test_bench_hist: $(B)/tests/bench/hist.o
 
+CRASHFS_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/crash/*.c))
+# The server on a disk that forgets what was not synced (tests/crash).
+$(B)/tests/crash/runneld-crashfs: $(MAIN_OBJ) $(CRASHFS_OBJ) $(B)/librunnel.a
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) -rdynamic -o $@ $^ $(ALL_LIBS)
+
+$(B)/tests/unit/test_crash_disk: $(B)/tests/crash/disk.o $(B)/tests/crash/disk_file.o
+
+# Deaths at every fault point and between any two steps of the disk, and the checks behind them.
+CRASH_KILLS ?= 100
+crash: test-deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(B)/tests/crash/runneld-crashfs
+	$(PYTEST) -s --crash-kills $(CRASH_KILLS) $(if $(CRASH_SEED),--crash-seed $(CRASH_SEED)) pytests/crash
+
 bench: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)
 	python3 tests/bench/bench.py --build $(B) $(BENCH_ARGS)
@@ -164,9 +179,9 @@ test: test-deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all build-tests
 	@$(MAKE) --no-print-directory unit pytests
 
-build-tests: $(UNIT_BIN) $(MONGOC_BIN) $(FUZZ_BIN)
+build-tests: $(UNIT_BIN) $(MONGOC_BIN) $(FUZZ_BIN) $(B)/tests/crash/runneld-crashfs
 
-pytests: $(B)/runneld $(MONGOC_BIN)
+pytests: $(B)/runneld $(MONGOC_BIN) $(B)/tests/crash/runneld-crashfs
 	$(PYTEST) -n $(JOBS) $(PYTEST_ARGS) pytests
 
 asan-test: test-deps
@@ -226,8 +241,8 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all bench lib unit integration run demo deps test-deps test build-tests pytests asan-test \
+.PHONY: all bench crash lib unit integration run demo deps test-deps test build-tests pytests asan-test \
 	tsan-test fuzz fuzz-build fuzz-short lint lint-build check format docs install clean
 .NOTPARALLEL: check
 -include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(wildcard $(B)/tests/bench/*.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d) \
-	$(wildcard $(B)/tests/fuzz/*.d)
+	$(wildcard $(B)/tests/fuzz/*.d) $(CRASHFS_OBJ:.o=.d)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
+
 #define CHUNK_MIN 4096u
 #define CHUNK_MAX (256u * 1024)
 
@@ -150,7 +152,7 @@ void arena_fini(struct arena *a)
     arena_init(a);
 }
 
-void *arena_try(struct arena *a, size_t size)
+static void *allocate(struct arena *a, size_t size)
 {
     size_t need = footprint(size == 0 ? 1 : size);
     struct arena_chunk *c;
@@ -188,9 +190,14 @@ void *arena_try(struct arena *a, size_t size)
     return chunk_data(c);
 }
 
+void *arena_try(struct arena *a, size_t size)
+{
+    return size > ARENA_SMALL_MAX && FAULT_ERROR(ALLOC_LARGE) != 0 ? NULL : allocate(a, size);
+}
+
 void *arena_alloc(struct arena *a, size_t size)
 {
-    void *p = arena_try(a, size);
+    void *p = allocate(a, size);
 
     if (p == NULL)
         abort();

@@ -8,7 +8,7 @@
 
 #include "base/mutex.h"
 
-enum action { ACT_OFF, ACT_KILL, ACT_WAIT, ACT_ERROR };
+enum action { ACT_OFF, ACT_KILL, ACT_WAIT, ACT_ERROR, ACT_FAIL };
 
 static const char *const names[FAULT_COUNT] = {
 #define FAULT_POINT(id, name, what) [FAULT_##id] = name,
@@ -34,7 +34,8 @@ int fault_hit(enum fault_id id)
     if (points[id].action != ACT_OFF && ++points[id].hits >= points[id].nth) {
         if (points[id].action == ACT_KILL)
             kill(getpid(), SIGKILL);
-        if (points[id].action == ACT_ERROR)
+        if (points[id].action == ACT_ERROR ||
+            (points[id].action == ACT_FAIL && points[id].hits == points[id].nth))
             code = points[id].code;
         while (points[id].action == ACT_WAIT)
             mutex_wait(&fault_mx, &fault_cv, -1);
@@ -62,11 +63,14 @@ static bool parse_action(const char *s, size_t n, enum action *ret, int *ret_cod
         *ret = ACT_WAIT;
     else if (n > 6 && strncmp(s, "error=", 6) == 0)
         *ret = ACT_ERROR;
+    else if (n > 5 && strncmp(s, "fail=", 5) == 0)
+        *ret = ACT_FAIL;
     else
         return false;
-    if (*ret == ACT_ERROR)
-        *ret_code = atoi(s + 6);
-    return *ret != ACT_ERROR || *ret_code > 0;
+    if (*ret != ACT_ERROR && *ret != ACT_FAIL)
+        return true;
+    *ret_code = atoi(s + (*ret == ACT_ERROR ? 6 : 5));
+    return *ret_code > 0;
 }
 
 int fault_set(const char *spec, struct error *err)

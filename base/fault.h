@@ -7,7 +7,7 @@
  *
  * Unarmed, a point costs one relaxed load. Armed by `RUNNEL_FAULT=name:action[:nth]` in the
  * environment or by the admin command `runnelFault` (only with --enable-test-commands); actions:
- * kill (SIGKILL to ourselves), wait (until the fault is set to off), error=<code>.
+ * kill (SIGKILL to ourselves), wait (until the fault is set to off), error=<code>, fail=<code>.
  */
 #ifndef RUNNEL_BASE_FAULT_H
 #define RUNNEL_BASE_FAULT_H
@@ -38,7 +38,7 @@ int fault_hit(enum fault_id id); /* 0 or the error to return */
          : 0)
 
 /* "name:action[:nth]"; nth counts hits from 1 (default 1; for wait and error: every hit from the
- * nth on). 0, or ERR_BAD_VALUE. Any thread. */
+ * nth on; for fail: the nth only). 0, or ERR_BAD_VALUE. Any thread. */
 int fault_set(const char *spec, struct error *err) MUST_CHECK;
 void fault_clear_all(void);
 /* Hits of a point since it was armed; -1: no such point. */

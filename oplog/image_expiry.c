@@ -8,6 +8,7 @@
  * has gone back, an image that looks young keeps those behind it until it has expired itself.
  */
 #include "base/clock.h"
+#include "base/fault.h"
 #include "oplog/image_key.h"
 #include "oplog/oplog_internal.h"
 #include "oplog/reader.h"
@@ -76,6 +77,7 @@ static int remove_images(struct oplog *o, struct op *op, uint64_t upto)
     struct stx *t;
     int rc;
 
+    FAULT(IMAGES_EXPIRE);
     TRY_RETURN(stx_begin(o->engine, op, &t));
     rc = images_truncate(t, o->images_gone + 1, upto);
     if (rc != 0) {

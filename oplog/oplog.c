@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "oplog/append.h"
 #include "oplog/oplog_internal.h"
@@ -325,6 +326,7 @@ static int start_state(struct oplog *o, struct op *op, struct found *f)
     TRY(read_state(t, f));
     TRY(claim_state(o, t, f));
     TRY_RETURN(stx_commit(t));
+    FAULT(START_CLAIMED);
     return engine_sync_log(o->engine, &op->err);
 fail:
     stx_rollback(t);

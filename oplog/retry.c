@@ -6,6 +6,7 @@
  */
 #include "oplog/retry.h"
 
+#include "base/fault.h"
 #include "base/limits.h"
 #include "oplog/oplog_internal.h"
 #include "storage/table_write.h"
@@ -257,6 +258,9 @@ int retry_store(struct stx *t, struct bv lsid, struct retry_record *r)
         return op_fail(op, ERR_BAD_VALUE, "not a session id");
     if (r->n > LIMIT_RETRY_STMTS)
         return op_fail(op, ERR_BAD_VALUE, "too many statements under one txnNumber");
+    rc = FAULT_ERROR(RETRY_RECORD);
+    if (rc != 0)
+        return op_fail(op, rc, "fault point at a retry record");
     TRY_RETURN(tcursor_open(t, TABLE_SESSIONS, TABLE_BYTES, &c));
     rc = put_rows(c, op, key, r);
     tcursor_close(c);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/fault.h"
+
 enum { RING_SLOTS_MIN = 1024 };
 
 static _Atomic size_t built_bytes; /* of all that is kept beside entries */
@@ -11,7 +13,8 @@ static _Atomic size_t built_bytes; /* of all that is kept beside entries */
 
 struct ring_entry *ring_entry_new(struct bv entry)
 {
-    struct ring_entry *e = malloc(sizeof(*e) + entry.len);
+    bool fails = entry.len > ARENA_SMALL_MAX && FAULT_ERROR(ALLOC_LARGE) != 0;
+    struct ring_entry *e = fails ? NULL : malloc(sizeof(*e) + entry.len);
     bool ok;
 
     if (e == NULL)

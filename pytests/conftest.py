@@ -35,6 +35,8 @@ def pytest_addoption(parser):
                      help="roughly how long each randomised test of events/test_oracle.py may take")
     parser.addoption("--bank-seconds", type=float, default=12.0,
                      help="roughly how long the transfers of transactions/test_bank.py go on")
+    parser.addoption("--crash-kills", type=int, default=24, help="deaths in crash/test_crash.py")
+    parser.addoption("--crash-seed", type=int, help="repeats the deaths of an earlier run")
     parser.addoption("--oracle-seed", type=int, help="repeats the operations of an earlier run")
 
 

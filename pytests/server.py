@@ -61,6 +61,7 @@ class Server:
         no_oplog=False,
         repl_set="rs0",
         test_commands=False,
+        program=None,
         args=(),
         env=None,
     ):
@@ -71,6 +72,7 @@ class Server:
         self.repl_set = repl_set
         self.uri = None
         self.process = None
+        self._program = program
         self._env = dict(os.environ, **(env or {}))
         self._work = tempfile.TemporaryDirectory(prefix="runnel-")
         self.path = None if memory else str(path or os.path.join(self._work.name, "data"))
@@ -106,19 +108,19 @@ class Server:
 
     # --- processes -----------------------------------------------------------------------------
 
-    def start(self):
-        """Starts the process and returns when it listens."""
+    def start(self, env=None):
+        """Starts the process, with this added to its environment; returns when it listens."""
         if self.process is not None:
             raise ServerError("already running")
         where = ["--memory"] if self.memory else ["--dbpath", self.path]
-        command = [binary(), *where, "--port", str(self.port), *self._options]
+        command = [self._program or binary(), *where, "--port", str(self.port), *self._options]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=self._env,
+                env={**self._env, **(env or {})},
                 text=True,
             )
         _running.add(self)

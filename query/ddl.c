@@ -42,6 +42,7 @@ int ddl_commit(struct op *op, struct stx *t, const char *ns, const struct oplog_
     uint64_t first;
 
     TRY_RETURN(oplog_commit(o, op, t, ops, logged ? n : 0, NULL, NULL, &first));
+    FAULT(DDL_COMMITTED);
     if (!logged)
         op->ack_flush = oplog_flush_ticket(o);
     return 0;

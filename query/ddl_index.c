@@ -76,6 +76,7 @@ static int fill(struct build *b)
 {
     struct op *op = b->op;
     struct engine *e = op->database->engine;
+    int rc;
 
     for (size_t i = 0; i < b->n; i++) {
         struct index *ix = built_index(b, i);
@@ -84,7 +85,8 @@ static int fill(struct build *b)
         if (b->two_phase)
             TRY_RETURN(index_build(e, op, b->now, ix));
     }
-    return FAULT_ERROR(INDEX_BUILD);
+    rc = FAULT_ERROR(INDEX_BUILD);
+    return rc == 0 ? 0 : op_fail(op, rc, "fault point in an index build");
 }
 
 static int commit_build(struct build *b)
@@ -131,6 +133,7 @@ int ddl_add_indexes_locked(struct op *op, struct coll *k, const struct bv *specs
     if (b.two_phase) {
         TRY(log_only(op, k, build_entry(op, "startIndexBuild", k, b.uuid, specs, n, NULL)));
         started = true;
+        FAULT(INDEX_BUILD_START);
     }
     TRY(fill(&b));
     TRY(commit_build(&b));

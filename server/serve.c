@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/fault.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "server/concerns.h"
@@ -265,6 +266,8 @@ static bool advance(struct worker *w, struct conn *c)
         if (rc == 0) {
             rq->phase = REQUEST_ACK;
             rc = wait_ack(rq);
+            if (rc == 0)
+                FAULT(REPLY_BEFORE);
         }
         switch (rc) {
         case 0:

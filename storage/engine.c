@@ -251,5 +251,6 @@ int engine_checkpoint(struct engine *e, struct error *err)
     TRY_RETURN(session_lease(e, err, &s));
     rc = s->wt->checkpoint(s->wt, NULL);
     session_return(e, s);
+    FAULT(CHECKPOINT_AFTER);
     return rc == 0 ? 0 : wt_error(err, rc, "cannot take a checkpoint");
 }

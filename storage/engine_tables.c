@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "storage/engine_internal.h"
 #include "storage/wt_version.h"
 
@@ -31,6 +32,9 @@ int engine_table_create(struct engine *e, const char *ident, enum table_kind kin
     table_uri(ident, uri);
     snprintf(config, sizeof(config), "%s%s", kind_config[kind],
              e->in_memory || logged ? "" : ",log=(enabled=false)");
+    rc = FAULT_ERROR(TABLE_CREATE);
+    if (rc != 0)
+        return error_set(err, rc, "cannot create a table: fault point");
     TRY_RETURN(session_lease(e, err, &s));
     rc = s->wt->create(s->wt, uri, config);
     session_return(e, s);
@@ -44,6 +48,9 @@ static int drop(struct engine *e, const char *ident, const char *config, struct 
     int rc;
 
     table_uri(ident, uri);
+    rc = FAULT_ERROR(TABLE_DROP);
+    if (rc != 0)
+        return error_set(err, rc, "cannot drop a table: fault point");
     TRY_RETURN(session_lease(e, err, &s));
     rc = s->wt->drop(s->wt, uri, config);
     session_return(e, s);

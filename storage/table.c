@@ -118,6 +118,9 @@ static int open_wt(struct tcursor *c, const char *config, WT_CURSOR **ret)
 
     if (*ret != NULL)
         return 0;
+    rc = FAULT_ERROR(STORAGE_OPEN);
+    if (rc != 0)
+        return op_fail(c->t->op, rc, "cannot open %s: fault point", c->uri);
     rc = wt->open_cursor(wt, c->uri, NULL, config, ret);
     return rc == 0 ? 0 : fail(c, rc, "cannot open");
 }
@@ -157,7 +160,11 @@ static void set_value(WT_CURSOR *wt, struct bytes value)
 /* The end of every positioning call. */
 static int moved(struct tcursor *c, int rc, bool *ret_found)
 {
-    c->at = rc == 0;
+    int fault = FAULT_ERROR(STORAGE_READ);
+
+    c->at = rc == 0 && fault == 0;
+    if (fault != 0)
+        return op_fail(c->t->op, fault, "cannot read %s: fault point", c->uri);
     if (rc != 0 && rc != WT_NOTFOUND)
         return fail(c, rc, "cannot read");
     *ret_found = rc == 0;

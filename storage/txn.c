@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "storage/engine_internal.h"
 
@@ -70,8 +71,10 @@ int stx_begin(struct engine *e, struct op *op, struct stx **ret)
 {
     struct session *s;
     struct stx *t;
-    int rc;
+    int rc = FAULT_ERROR(STORAGE_BEGIN);
 
+    if (rc != 0)
+        return op_fail(op, rc, "cannot begin a transaction: fault point");
     TRY_RETURN(session_lease(e, &op->err, &s));
     t = &s->txn;
     memset(t, 0, sizeof(*t));
@@ -111,6 +114,12 @@ int stx_commit(struct stx *t)
     ASSERT(t->cursors == NULL);
     if (t->lost) {
         rc = wt_error(&t->op->err, WT_ROLLBACK, "commit");
+        stx_rollback(t);
+        return rc;
+    }
+    rc = FAULT_ERROR(STORAGE_COMMIT);
+    if (rc != 0) {
+        rc = op_fail(t->op, rc, "cannot commit a transaction: fault point");
         stx_rollback(t);
         return rc;
     }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The disk of the crash harness forgets what was not synced, and nothing else. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "tests/crash/disk.c"
-#include "tests/crash/disk_file.c"
+#include "tests/crash/disk_internal.h"
 
 #define OK(call) assert_int_equal((call), 0)
 

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Death at every named place, and what must hold afterwards.
+
+A cycle: writers log what was acknowledged, watchers log events and tokens, the server dies at a fault
+point, a new one starts, every watcher goes on from its token. Then: what was acknowledged is in data,
+indexes and oplog, once and in order; every event is that of an entry, every entry had its event; no
+optime came twice; `validate` is clean; a retried write is answered as the first time.
+
+    make crash CRASH_KILLS=1000 CRASH_SEED=7
+
+A run of eight cycles works on one directory. Every third run is on WiredTiger's own files (SIGKILL:
+the kernel keeps what was written); the others are on a disk that forgets what was not synced
+(tests/crash/disk.h: a power cut), one of them with some of it leaking out early.
+"""
+
+import collections
+import contextlib
+import pathlib
+import random
+import re
+import signal
+import time
+
+import pytest
+from bson import Int64
+
+from crash_history import History
+from crash_load import (
+    DB, IMAGES, INDEXES, Checkpointer, Definer, Retrier, Stream, Tailer, Unsynced, Watcher, Writer,
+)
+from raw import RawClient
+from server import Server, ServerError, binary
+
+CYCLES = 8  # with one directory
+DISKS = ("files", "forgetful", "leaking")
+OPLOG_ENTRIES = 6000  # so that old entries are removed all the time
+GIVE_UP_S = 3  # a point that is not reached in so long is not reached
+
+# Every fault point of base/faults.def: the process dies at a passing up to this one.
+POINTS = {
+    "allocLarge": 5,
+    "checkpointAfter": 4,
+    "checkpointBefore": 4,
+    "commitAfter": 500,
+    "commitBefore": 500,
+    "ddlCommitted": 8,
+    "ddlCreateBeforeCommit": 3,
+    "ddlDropAfterCommit": 2,
+    "flushAfter": 100,
+    "flushBefore": 100,
+    "imagesExpire": 3,
+    "indexBuild": 2,
+    "indexBuildStart": 1,
+    "optimeTaken": 500,
+    "replyBefore": 500,
+    "retryRecord": 150,
+    "scanSnapshot": 200,
+    "segmentSeal": 2,
+    "startClaimed": 1,
+    "storageBegin": 2000,
+    "storageCommit": 1000,
+    "storageOpen": 4000,
+    "storageRead": 8000,
+    "storageWrite": 4000,
+    "tableCreate": 6,
+    "tableDrop": 3,
+    "truncateAfter": 2,
+    "truncateBefore": 2,
+    "txnCommitAfter": 20,
+    "txnCommitBefore": 20,
+}
+# The same for points that are armed before the server starts ("start:name").
+START_POINTS = {"startClaimed": 1, "storageCommit": 6, "storageWrite": 12, "flushBefore": 2, "flushAfter": 2,
+                "tableCreate": 5, "commitAfter": 2}
+ANY_TIME = "(any time)"  # killed from outside
+ANY_STEP = "(any step)"  # of the disk: the power goes between two writes to it
+STEPS = 1500
+
+
+class Plan:
+    """Where the process dies in each cycle: every place once, in random order, then again."""
+
+    def __init__(self, rng, disk):
+        self.rng = rng
+        places = [p for p in POINTS if p != "startClaimed"]
+        places += [f"start:{p}" for p in START_POINTS]
+        places += [ANY_TIME] if disk == "files" else [ANY_STEP, ANY_STEP]
+        self.places, self.left = places, []
+
+    def next(self):
+        if not self.left:
+            self.left = self.rng.sample(self.places, len(self.places))
+        return self.left.pop()
+
+
+class Run:
+    """Cycles of load, death and checks on one directory."""
+
+    def __init__(self, path, disk, plan, rng, tally):
+        self.disk, self.plan, self.rng, self.tally = disk, plan, rng, tally
+        options = {"path": path, "test_commands": True, "oplog_max_entries": OPLOG_ENTRIES}
+        program = None if disk == "files" else crashfs()
+        self.server = Server(**options, program=program)
+        self.life = 0
+        self.streams = [
+            Stream("c", "resume", {"fullDocument": "whenAvailable", "fullDocumentBeforeChange": "whenAvailable"}),
+            Stream(1, "event", {"showExpandedEvents": True}),
+            Stream(1, "after", {"showExpandedEvents": True, "allChangesForCluster": True}),
+        ]
+        self.retriers = []
+
+    # --- a life of the server -------------------------------------------------------------------
+
+    def environment(self, place=""):
+        env = {}
+        if self.disk != "files":
+            words = [f"seed={self.rng.randrange(1 << 30)}"]
+            if self.disk == "leaking":
+                words.append("leak=200")
+            if place == ANY_STEP:
+                words.append(f"cut={self.rng.randint(1, STEPS)}")
+            env["RUNNEL_CRASHFS"] = " ".join(words)
+        if place.startswith("start:"):
+            point = place.split(":")[1]
+            env["RUNNEL_FAULT"] = f"{point}:kill:{self.rng.randint(1, START_POINTS[point])}"
+        return env
+
+    def begin(self):
+        self.server.start(self.environment())
+        with RawClient(self.server.port) as raw:
+            assert raw.command({"create": "c", **IMAGES}, DB)["ok"] == 1
+            reply = raw.command({"createIndexes": "c", "indexes": INDEXES}, DB)
+            assert reply["ok"] == 1, reply
+            for _ in range(OPLOG_ENTRIES // 1000):
+                reply = raw.command({"insert": "c", "documents": [{}] * 1000}, "filler")
+                assert reply["n"] == 1000, reply
+            start = raw.command({"appendOplogNote": 1, "data": {"the": "start"}})["operationTime"]
+        self.history = History(start)
+        self.history.catalog["c"] = {"_id_", "u_1", "tags_v"}
+        for stream in self.streams:
+            stream.start = start
+
+    def clients(self):
+        port, rng, docs = self.server.port, self.rng, self.history.docs
+        self.life += 1
+        self.writers = []
+        for name, kind in (("a", Writer), ("b", Writer), ("r", Retrier), ("s", Retrier), ("w", Unsynced)):
+            own = {k: v for k, v in docs.items() if k.startswith(f"{name}.")}
+            self.writers.append(kind(port, name, self.life, random.Random(rng.random()), own))
+        names = {n: ix for n, ix in self.history.catalog.items() if n != "c"}
+        self.definer = Definer(port, random.Random(rng.random()), names)
+        self.tailer = Tailer(port, self.history.upto)
+        self.watchers = [Watcher(port, s) for s in self.streams]
+        return [*self.writers, self.definer, self.tailer, Checkpointer(port), *self.watchers]
+
+    def cycle(self):
+        """One death and the checks behind it."""
+        place = self.plan.next()
+        died = self.restart(place) if place.startswith("start:") or place == ANY_STEP else False
+        if died:
+            self.server.start(self.environment())
+            self.check([])
+        clients = self.clients()
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.ready.wait(20)
+        self.die(place, died)
+        for client in clients:
+            client.join(60)
+            assert client.fault is None and not client.is_alive(), client.fault
+        self.server.start(self.environment())
+        self.check(clients)
+
+    def restart(self, place):
+        """Starts anew with a death waiting; True when it came before the server listened."""
+        self.server.kill()
+        try:
+            self.server.start(self.environment(place))
+        except ServerError:
+            self.tally[place] += 1
+            return True
+        return False
+
+    def die(self, place, died):
+        """Kills the server at the place, or from outside when that is not to be."""
+        time.sleep(self.rng.uniform(0.05, 0.25))
+        if place in POINTS:
+            nth = self.rng.randint(1, POINTS[place])
+            with contextlib.suppress(Exception), RawClient(self.server.port) as raw:
+                if place == "imagesExpire":
+                    self.let_images_expire(raw)
+                raw.command({"runnelFault": f"{place}:kill:{nth}"})
+            time.sleep(0.05)
+        if place == ANY_TIME or died:
+            self.server.kill()
+            self.tally[ANY_TIME] += 1
+            return
+        try:
+            code = self.server.wait(GIVE_UP_S)
+            assert code == -signal.SIGKILL, (place, code, self.server.log_tail())
+            self.tally[place] += 1
+        except Exception as e:
+            if not type(e).__name__ == "TimeoutExpired":
+                raise
+            self.server.kill()
+            self.tally[f"{place}, not reached"] += 1
+
+    def let_images_expire(self, raw):
+        """From now on, for the rest of the run, images live for a second."""
+        for stream in self.streams:
+            stream.expiring = True
+        after = {"preAndPostImages": {"expireAfterSeconds": Int64(1)}}
+        reply = raw.command({"setClusterParameter": {"changeStreamOptions": after}})
+        assert reply["ok"] == 1, reply
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    def check(self, clients):
+        h = self.history
+        for client in clients:
+            h.highest = max(h.highest, client.newest)
+        if clients:
+            h.seen.update(self.tailer.entries)
+            h.highest = max([h.highest, *self.tailer.entries])
+        with RawClient(self.server.port, timeout=60) as raw:
+            for retrier in [w for w in clients if isinstance(w, Retrier)]:
+                self.send_again(raw, retrier)
+            reply = raw.command({"appendOplogNote": 1, "data": {"life": self.life}})
+            assert reply["ok"] == 1, reply
+            new = h.read(raw)
+            if clients:
+                for writer in self.writers:
+                    h.check_writer(writer, new)
+                h.check_definer(self.definer, new)
+            h.check_data(raw)
+            h.check_catalog(raw)
+        for stream in self.streams:
+            h.check_stream(stream)
+
+    def send_again(self, raw, retrier):
+        """The newest two writes of a session, as a driver would that got no reply."""
+        for command, reply in retrier.sent:
+            again = raw.command({**command, "$db": DB})
+            if reply is None:
+                assert again["ok"] == 1 and "writeErrors" not in again, again
+                retrier.log, retrier.doubt = retrier.log + retrier.doubt, []
+            elif again.get("code") != 225:  # the session is past it: the newer one was durable
+                assert essence(again) == essence(reply), (command, reply, again)
+            else:
+                assert command is not retrier.sent[-1][0], (command, again)
+        
+
+    def end(self):
+        """Quiet: every stream must come to the end of the log; a clean stop and start change nothing."""
+        watchers = [Watcher(self.server.port, s) for s in self.streams]
+        for watcher in watchers:
+            watcher.start()
+        end = time.monotonic() + 30
+        for stream in self.streams:
+            while True:
+                with contextlib.suppress(AssertionError):
+                    self.history.check_stream(stream, whole=True)
+                    break
+                if time.monotonic() > end:
+                    self.history.check_stream(stream, whole=True)
+                time.sleep(0.02)
+        self.server.stop()
+        for watcher in watchers:
+            watcher.join(30)
+        self.server.start(self.environment())
+        self.check([])
+        self.server.stop()
+        if self.disk == "files":
+            self.check_tables()
+
+    def check_tables(self):
+        """No table outlives its collection or index."""
+        files = [p.stem for p in pathlib.Path(self.server.path).glob("*.wt")]
+        tables = [f for f in files if f.startswith(("coll-", "index-"))]
+        filler = 2
+        assert len(tables) == filler + sum(1 + len(ix) for ix in self.history.catalog.values()), tables
+
+
+def essence(reply):
+    ignored = ("operationTime", "$clusterTime", "retriedStmtIds", "retriedStmtId")
+    return {k: v for k, v in reply.items() if k not in ignored}
+
+
+def crashfs():
+    """The server on a disk that forgets, beside the one under test."""
+    program = pathlib.Path(binary()).parent / "tests" / "crash" / "runneld-crashfs"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    return str(program)
+
+
+def run_all(tmp_path, kills, seed):
+    rng = random.Random(seed)
+    tallies = {disk: collections.Counter() for disk in DISKS}
+    plans = {disk: Plan(rng, disk) for disk in DISKS}
+    started, number = time.monotonic(), 0
+
+    def count():
+        return sum(sum(t.values()) for t in tallies.values())
+
+    try:
+        while count() < kills:
+            disk = DISKS[number % len(DISKS)]
+            run = Run(tmp_path / f"data{number}", disk, plans[disk], rng, tallies[disk])
+            number += 1
+            with contextlib.closing(run.server):
+                run.begin()
+                for _ in range(CYCLES):
+                    run.cycle()
+                run.end()
+    finally:
+        report(tallies, seed, number, time.monotonic() - started)
+    return tallies
+
+
+def report(tallies, seed, runs, seconds):
+    total = sum(tallies.values(), collections.Counter())
+    print(f"\nseed {seed}: {sum(total.values())} deaths in {runs} runs, {seconds:.0f} s")
+    for disk, tally in tallies.items():
+        print(f"  {disk}: {sum(tally.values())}")
+    for place, n in sorted(total.items()):
+        print(f"    {n:5} {place}")
+
+
+def test_every_point_has_its_deaths():
+    table = pathlib.Path(__file__).resolve().parents[2] / "base" / "faults.def"
+    assert set(re.findall(r'FAULT_POINT\(\w+, "(\w+)"', table.read_text())) == set(POINTS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_deaths(request, tmp_path):
+    if request.config.getoption("--uri"):
+        pytest.skip("kills its own server")
+    kills = request.config.getoption("--crash-kills")
+    seed = request.config.getoption("--crash-seed")
+    tallies = run_all(tmp_path, kills, random.randrange(1 << 30) if seed is None else seed)
+    total = sum(tallies.values(), collections.Counter())
+    reached = {p for p in total if "not reached" not in p}
+    assert len(reached) >= 10 and sum(total[p] for p in reached) >= 20
