@@ -65,5 +65,8 @@ struct engine_stats {
         sessions_max;
 };
 void engine_stats(struct engine *e, struct engine_stats *ret);
+/* How much of the cache is used, and how much holds what is not on disk yet: shares of its size; 0
+ * when unknown. Takes some microseconds; any thread. */
+void engine_cache_fill(struct engine *e, double *ret_used, double *ret_dirty);
 
 #endif

@@ -166,6 +166,27 @@ int64_t engine_table_bytes(struct engine *e, const char *ident)
     return bytes;
 }
 
+void engine_cache_fill(struct engine *e, double *ret_used, double *ret_dirty)
+{
+    WT_CURSOR *cursor;
+    struct session *s;
+    struct error err;
+    int64_t max;
+
+    *ret_used = *ret_dirty = 0;
+    if (session_lease(e, &err, &s) != 0)
+        return;
+    if (s->wt->open_cursor(s->wt, "statistics:", NULL, NULL, &cursor) == 0) {
+        max = stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_MAX);
+        if (max > 0) {
+            *ret_used = (double)stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_INUSE) / (double)max;
+            *ret_dirty = (double)stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_DIRTY) / (double)max;
+        }
+        (void)cursor->close(cursor);
+    }
+    session_return(e, s);
+}
+
 void engine_stats(struct engine *e, struct engine_stats *ret)
 {
     WT_CURSOR *cursor;

@@ -9,6 +9,7 @@
 #include "base/fields.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "query/txn.h"
 #include "server/command.h"
 #include "server/server.h"
 #include "server/transactions.h"
@@ -187,6 +188,36 @@ static int set_txn_lifetime(struct request *rq, const char *name, struct bv v)
     if (!bv_to_i64_exact(v, &seconds) || seconds < 1 || seconds > INT32_MAX)
         return bad_limit(rq, name, v);
     transactions_set_lifetime_s(rq->server->transactions, seconds);
+    return 0;
+}
+
+static void get_entry_ops(struct request *rq, struct bw *w, const char *name)
+{
+    bw_i32(w, name, (int32_t)txn_entry_ops(rq->op.database->txns));
+}
+
+static int set_entry_ops(struct request *rq, const char *name, struct bv v)
+{
+    int64_t n;
+
+    if (!bv_to_i64_exact(v, &n) || n < 1 || n > INT32_MAX)
+        return bad_limit(rq, name, v);
+    txn_set_entry_ops(rq->op.database->txns, n);
+    return 0;
+}
+
+static void get_lock_wait(struct request *rq, struct bw *w, const char *name)
+{
+    bw_i32(w, name, (int32_t)txn_lock_wait_ms(rq->op.database->txns));
+}
+
+static int set_lock_wait(struct request *rq, const char *name, struct bv v)
+{
+    int64_t ms;
+
+    if (!bv_to_i64_exact(v, &ms) || ms < -1 || ms > INT32_MAX)
+        return bad_limit(rq, name, v);
+    txn_set_lock_wait_ms(rq->op.database->txns, ms);
     return 0;
 }
 

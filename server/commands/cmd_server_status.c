@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "query/change_stream.h"
+#include "query/txn.h"
 #include "server/command.h"
 #include "server/cursors.h"
 #include "server/executor.h"
@@ -177,8 +178,10 @@ static void section_transactions(struct request *rq, struct bw *w)
 static void section_metrics(struct request *rq, struct bw *w)
 {
     struct change_stream_stats events;
+    struct txn_table_stats txns;
     struct cursor_stats cs;
 
+    txn_table_stats(rq->op.database->txns, &txns);
     change_stream_stats(&events);
     cursors_stats(rq->server->cursors, &cs);
     bw_doc_begin(w, "changeStreams");
@@ -195,6 +198,9 @@ static void section_metrics(struct request *rq, struct bw *w)
     bw_i64(w, "pinned", cs.pinned);
     bw_i64(w, "total", cs.open);
     bw_end(w);
+    bw_end(w);
+    bw_doc_begin(w, "operation");
+    bw_i64(w, "writeConflicts", txns.write_conflicts);
     bw_end(w);
 }
 
