@@ -48,6 +48,10 @@ struct writer {
     bool logged;                      /* false for the database "local" */
     struct nslock db_lock, coll_lock; /* not in a transaction, which has locks of its own */
     uint64_t txns_ended;              /* before the try in hand: see txn_wait_ended() */
+    /* Room that write_insert() uses again from one call to the next; in the op's arena. */
+    struct oplog_op *group_ops;
+    struct retry_stmt *group_stmts;
+    size_t group_room;
 };
 
 /*
@@ -72,6 +76,7 @@ int write_insert(struct writer *w, const struct bv *docs, size_t from, size_t n,
 
 struct update_stmt {
     struct bv q, u, array_filters, hint, constants;
+    struct bv sort; /* which of the matches is updated; not with multi */
     bool multi, upsert;
     int32_t stmt_id;
     const struct expr_vars *vars; /* let; may be NULL */
@@ -97,9 +102,9 @@ int write_delete(struct writer *w, const struct delete_stmt *s, struct eval *let
                  int64_t *ret_removed, bool *ret_retried) MUST_CHECK;
 
 struct modify_stmt {           /* findAndModify */
-    struct update_stmt update; /* q, hint, stmt_id also for remove */
+    struct update_stmt update; /* q, sort, hint, stmt_id also for remove */
     bool remove, want_new;
-    struct bv sort, fields;
+    struct bv fields;
 };
 struct modify_outcome {
     struct bv value; /* document in the op's arena, or BV_NONE */

@@ -89,18 +89,30 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
     return 0;
 }
 
+static void reserve(struct group *g, size_t n)
+{
+    struct writer *w = g->w;
+    size_t room = n < WRITE_GROUP_DOCS ? n : WRITE_GROUP_DOCS;
+
+    if (room > w->group_room) {
+        w->group_ops = ARENA_ARRAY(&w->op->arena, struct oplog_op, room);
+        w->group_stmts = ARENA_ARRAY(&w->op->arena, struct retry_stmt, room);
+        w->group_room = room;
+    }
+    g->ops = w->group_ops;
+    g->stmts = w->group_stmts;
+}
+
 int write_insert(struct writer *w, const struct bv *docs, size_t from, size_t n,
                  const int32_t *stmt_ids, size_t *ret_done, int64_t *ret_inserted)
 {
-    size_t room = n - from < WRITE_GROUP_DOCS ? n - from : WRITE_GROUP_DOCS;
     struct group g = {.w = w};
     struct exec x;
     size_t done = 0;
     unsigned attempt = 0;
     int failed = 0, rc = 0;
 
-    g.ops = ARENA_ARRAY(&w->op->arena, struct oplog_op, room);
-    g.stmts = ARENA_ARRAY(&w->op->arena, struct retry_stmt, room);
+    reserve(&g, n - from);
     exec_init(&x, w->op);
     *ret_inserted = 0;
     while (done < n - from && failed == 0) {

@@ -141,8 +141,8 @@ static int modify_try(struct job *j, struct modify_outcome *out)
     int64_t rid = 0;
 
     if (j->w->coll != NULL)
-        TRY_RETURN(writer_find_one(j->w, j->x, j->arena, j->filter, j->s->sort, j->s->update.hint,
-                                   &rid, &doc));
+        TRY_RETURN(writer_find_one(j->w, j->x, j->arena, j->filter, j->s->update.sort,
+                                   j->s->update.hint, &rid, &doc));
     if (rid == 0)
         return j->s->update.upsert && !j->s->remove ? upsert_doc(j, out) : 0;
     return j->s->remove ? remove_doc(j, rid, doc, out) : update_doc(j, rid, doc, out);

@@ -79,7 +79,8 @@ static int update_one_try(struct job *j, struct update_outcome *ret)
     bool matched, changed;
 
     if (w->coll != NULL)
-        TRY_RETURN(writer_find_one(w, j->x, j->arena, j->filter, BV_NONE, j->s->hint, &rid, &doc));
+        TRY_RETURN(
+            writer_find_one(w, j->x, j->arena, j->filter, j->s->sort, j->s->hint, &rid, &doc));
     if (rid == 0)
         return j->s->upsert ? upsert_one(j, ret) : 0;
     TRY_RETURN(change_doc(j, rid, doc, &entry, &matched, &changed, &growth));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* insert, update, delete, findAndModify. */
+#include "server/commands/cmd_write.h"
+
 #include "base/limits.h"
-#include "query/write.h"
 #include "server/commands/cmd_common.h"
 #include "server/concerns.h"
 #include "server/failpoints.h"
@@ -23,7 +24,7 @@ struct batch {
     size_t nretried;
 };
 
-static int check_batch_size(struct op *op, size_t n)
+int write_check_batch_size(struct op *op, size_t n)
 {
     if (n == 0 || n > LIMIT_WRITE_BATCH)
         return op_fail(op, ERR_INVALID_LENGTH,
@@ -32,41 +33,45 @@ static int check_batch_size(struct op *op, size_t n)
     return 0;
 }
 
-static int number_statements(struct batch *b)
+int write_number_statements(struct request *rq, size_t n, int32_t **ret)
 {
-    struct request *rq = b->rq;
     struct biter it = biter(rq->stmt_ids);
     struct belem e;
     size_t i = 0;
+    int32_t *ids = ARENA_ARRAY(&rq->op.arena, int32_t, n);
 
-    b->stmt_ids = ARENA_ARRAY(&rq->op.arena, int32_t, b->n);
+    *ret = ids;
+    if (!bv_is_missing(rq->stmt_ids) && !bv_is_missing(bv_get(rq->op.cmd, "stmtId")))
+        return op_fail(&rq->op, ERR_INVALID_OPTIONS,
+                       "May not specify both stmtId and stmtIds in %s command.",
+                       strcmp(rq->cmd->name, "bulkWrite") == 0 ? "bulkWrite" : "write");
+    if (rq->stmt_id < 0 || rq->stmt_id > INT32_MAX - (int64_t)n)
+        return op_fail(&rq->op, ERR_BAD_VALUE, "stmtId must be a non-negative int");
     if (bv_is_missing(rq->stmt_ids)) {
-        for (i = 0; i < b->n; i++)
-            b->stmt_ids[i] = (int32_t)(rq->stmt_id + (int64_t)i);
+        for (i = 0; i < n; i++)
+            ids[i] = (int32_t)(rq->stmt_id + (int64_t)i);
         return 0;
     }
-    while (biter_next(&it, &e) && i < b->n) {
+    while (biter_next(&it, &e) && i < n) {
         int64_t id;
 
         if (!bv_to_i64_exact(e.v, &id) || id < 0 || id > INT32_MAX)
             return op_fail(&rq->op, ERR_BAD_VALUE, "stmtIds must be non-negative integers");
-        b->stmt_ids[i++] = (int32_t)id;
+        ids[i++] = (int32_t)id;
     }
-    if (i != b->n || bv_count(rq->stmt_ids) != b->n)
-        return op_fail(&rq->op, ERR_INVALID_OPTIONS,
+    if (i != n || bv_count(rq->stmt_ids) != n)
+        return op_fail(&rq->op, ERR_INVALID_LENGTH,
                        "Number of statement ids must match the number of batch entries. Got %u "
                        "statement ids but %zu operations.",
-                       bv_count(rq->stmt_ids), b->n);
+                       bv_count(rq->stmt_ids), n);
     return 0;
 }
 
-/* The schema thread has done its part. The batch is a worker's, since it may be long and would hold
- * up all DDL. */
-static int run_again_on_worker(struct batch *b)
+int write_run_on_worker(struct request *rq)
 {
-    struct op *op = &b->rq->op;
+    struct op *op = &rq->op;
 
-    b->rq->to_schema = false;
+    rq->to_schema = false;
     op->waiter.wake(&op->waiter);
     return INT_PARK;
 }
@@ -79,7 +84,7 @@ static int batch_open(struct batch *b, struct request *rq, const char *ns, size_
     b->n = n;
     bw_init_array(&b->errors, &rq->op.arena);
     bw_init_array(&b->retried, &rq->op.arena);
-    TRY_RETURN(number_statements(b));
+    TRY_RETURN(write_number_statements(rq, n, &b->stmt_ids));
     b->retryable = rq->txn_number >= 0 && rq->txn == NULL;
     if (b->retryable) {
         TRY_RETURN(session_write_begin(rq));
@@ -89,7 +94,7 @@ static int batch_open(struct batch *b, struct request *rq, const char *ns, size_
     }
     TRY_RETURN(writer_open(&b->writer, &rq->op, ns, may_create, b->retryable ? &b->retry : NULL));
     /* Another request has made the collection meanwhile. */
-    return rq->op.on_schema_thread && b->writer.coll != NULL ? run_again_on_worker(b) : 0;
+    return rq->op.on_schema_thread && b->writer.coll != NULL ? write_run_on_worker(rq) : 0;
 }
 
 static void batch_close(struct batch *b)
@@ -99,11 +104,9 @@ static void batch_close(struct batch *b)
         session_write_end(b->rq);
 }
 
-/* Errors that end the whole command instead of standing for one statement: in a transaction also
- * those after which a client is to begin all of it again. */
-static bool ends_command(const struct batch *b, int code)
+bool write_error_ends_command(const struct request *rq, int code)
 {
-    if (txn_rules_transient(b->rq, code))
+    if (txn_rules_transient(rq, code))
         return true;
     switch (code) {
     case ERR_MAX_TIME_MS_EXPIRED:
@@ -162,7 +165,7 @@ static int doc_array(struct op *op, const char *what, struct bv array, struct bv
     size_t n = bv_count(array), i = 0;
     struct bv *docs;
 
-    TRY_RETURN(check_batch_size(op, n));
+    TRY_RETURN(write_check_batch_size(op, n));
     docs = ARENA_ARRAY(&op->arena, struct bv, n);
     while (biter_next(&it, &e)) {
         if (e.v.type != BV_DOC)
@@ -210,7 +213,7 @@ static int insert_all(struct batch *b, const struct bv *docs, bool ordered, int6
         *ret_n += inserted;
         if (rc == 0)
             return 0;
-        if (ends_command(b, rc))
+        if (write_error_ends_command(b->rq, rc))
             return rc;
         if (add_error(b, at++, ordered))
             return 0;
@@ -235,7 +238,7 @@ int cmd_insert(struct request *rq)
     TRY(batch_open(&b, rq, ns, n, true));
     if (b.writer.coll == NULL) {
         TRY(writer_create(&b.writer));
-        TRY(run_again_on_worker(&b));
+        TRY(write_run_on_worker(rq));
     }
     TRY(insert_all(&b, docs, args.ordered, &inserted));
     bw_i32(&rq->reply, "n", (int32_t)inserted);
@@ -277,6 +280,7 @@ static const struct field update_stmt_fields[] = {
     {"upsert", F_BOOL, offsetof(struct update_args, s.upsert), 0},
     {"upsertSupplied", F_IGNORE, 0, 0},
     {"hint", F_STR_DOC, offsetof(struct update_args, s.hint), 0},
+    {"sort", F_DOC, offsetof(struct update_args, s.sort), 0},
     {"collation", F_DOC, offsetof(struct update_args, collation), 0},
     {NULL, 0, 0, 0}};
 
@@ -297,6 +301,8 @@ static int parse_updates(struct request *rq, struct bv *docs, size_t n, struct l
         if (a.s.multi && rq->txn_number >= 0 && !rq->has_autocommit)
             return op_fail(op, ERR_INVALID_OPTIONS,
                            "Cannot use (or request) retryable writes with multi=true");
+        if (a.s.multi && !bv_is_missing(a.s.sort))
+            return op_fail(op, ERR_FAILED_TO_PARSE, "Cannot specify sort with multi=true");
         a.s.vars = let->vars;
         stmts[i] = a.s;
         *ret_upserts = *ret_upserts || a.s.upsert;
@@ -320,7 +326,7 @@ static int update_all(struct batch *b, struct update_stmt *stmts, struct let_var
 
         stmts[i].stmt_id = b->stmt_ids[i];
         rc = write_update(&b->writer, &stmts[i], let->ev, &out);
-        if (ends_command(b, rc))
+        if (write_error_ends_command(b->rq, rc))
             return rc;
         t->n += out.matched;
         t->modified += out.modified;
@@ -377,7 +383,7 @@ int cmd_update(struct request *rq)
     TRY(batch_open(&b, rq, ns, n, upserts));
     if (rq->op.on_schema_thread && n > 1 && comes_to_upsert(&b, stmts)) {
         TRY(writer_create(&b.writer));
-        TRY(run_again_on_worker(&b));
+        TRY(write_run_on_worker(rq));
     }
     bw_init_array(&t.upserted, &rq->op.arena);
     TRY(update_all(&b, stmts, &let, args.ordered, &t));
@@ -468,7 +474,7 @@ int cmd_delete(struct request *rq)
 
         stmts[i].stmt_id = b.stmt_ids[i];
         rc = write_delete(&b.writer, &stmts[i], let.ev, &removed, &retried);
-        if (ends_command(&b, rc))
+        if (write_error_ends_command(rq, rc))
             goto fail;
         total += removed;
         if (retried)
@@ -500,7 +506,7 @@ struct modify_args {
 static const struct field modify_fields[] = {
     MODIFY_FIELD("query", F_DOC, s.update.q, FIELD_NULL_OK),
     MODIFY_FIELD("fields", F_DOC, s.fields, FIELD_NULL_OK),
-    MODIFY_FIELD("sort", F_DOC, s.sort, FIELD_NULL_OK),
+    MODIFY_FIELD("sort", F_DOC, s.update.sort, FIELD_NULL_OK),
     MODIFY_FIELD("hint", F_STR_DOC, s.update.hint, 0),
     MODIFY_FIELD("collation", F_DOC, collation, 0),
     MODIFY_FIELD("arrayFilters", F_ARRAY, s.update.array_filters, 0),
