@@ -10,6 +10,7 @@
 #define LIMIT_INTERNAL_BYTES   (LIMIT_DOC_BYTES + 16384) /* (M) commands, events, oplog entries */
 #define LIMIT_MESSAGE_BYTES    48000000                  /* (M) one wire message */
 #define LIMIT_WRITE_BATCH      100000                    /* (M) statements in one write command */
+#define LIMIT_BULK_RESULTS     (30 * 1024 * 1024)        /* (M) result bytes of one bulkWrite */
 #define LIMIT_BATCH_BYTES      LIMIT_DOC_BYTES           /* (M) documents of one cursor reply */
 #define LIMIT_FIRST_BATCH      101                       /* (M) documents without a batchSize */
 #define LIMIT_DB_NAME          63                        /* (M) bytes of a database name */

@@ -11,7 +11,8 @@
  * The executor parks the request; whoever makes the condition true calls waiter->wake(waiter).
  * The request is then unregistered from its list (op->unpark) and RUN AGAIN FROM ITS START with
  * op->runs > 1, by any thread, with an empty arena. So code may return INT_PARK only while it has
- * changed nothing that running again would repeat. What must survive a park (the time the first
+ * changed nothing that running again would repeat (or has noted how far it came, in op->resume:
+ * bulkWrite does). What must survive a park (the time the first
  * wait began, a position already reached) lives in op->park_deadline_us, op->resume, or in the
  * cursor. wake() may be called from any thread, also with the list's mutex held, also more than
  * once, also before the request has finished parking: none of these is lost.

@@ -137,6 +137,7 @@ struct request {
     bool close_after;    /* close the connection behind the reply */
     bool to_schema;      /* runs on the schema thread from now on; cleared: on workers again */
     bool handed_on;      /* queued by its runner, not by a wake-up */
+    bool goes_on;        /* the next run continues this one: what it wrote stays written */
     int32_t request_id;  /* of the message; then of our last reply to it (exhaust) */
     struct bv out;       /* the finished reply, in the arena */
     struct request *free_next;

@@ -106,7 +106,8 @@ static int find_command(struct request *rq)
     return 0;
 }
 
-/* As MongoDB counts: each document or statement of a write command, each other command once. */
+/* As MongoDB counts: each document or statement of a write command (bulkWrite counts its own),
+ * each other command once. */
 static void count_command(struct request *rq)
 {
     struct server_counters *n = &rq->server->counters;
@@ -123,6 +124,8 @@ static void count_command(struct request *rq)
     } else if (strcmp(name, "delete") == 0) {
         counter = &n->op_delete;
         list = "deletes";
+    } else if (strcmp(name, "bulkWrite") == 0) {
+        by = 0;
     } else if (strcmp(name, "find") == 0) {
         counter = &n->op_query;
     } else if (strcmp(name, "getMore") == 0) {

@@ -103,8 +103,9 @@ static void clear_results(struct request *rq)
 
     arena_reset(&op->arena);
     op->err.code = 0;
-    op->wrote_optime = op->read_optime = 0;
-    op->ack_visible = op->ack_durable = op->ack_flush = 0;
+    op->read_optime = 0;
+    if (!rq->goes_on)
+        op->wrote_optime = op->ack_visible = op->ack_durable = op->ack_flush = 0;
     op->database = atomic_load(&rq->server->database);
     rq->write_concern_error = BV_NONE;
     rq->ack_deadline_us = 0;
@@ -122,6 +123,7 @@ void request_rerun(struct request *rq, enum wake_reason woken)
 
 void request_again(struct request *rq)
 {
+    rq->goes_on = false;
     clear_results(rq);
     free_resume(&rq->op);
     failpoint_release(rq);

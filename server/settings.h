@@ -10,13 +10,13 @@
 #include "base/arena.h"
 
 #define RUNNEL_VERSION "0.1.0"
-#define MONGO_VERSION  "7.0.14"
+#define MONGO_VERSION  "8.0.4"
 #define MONGO_VERSION_ARRAY                                                                        \
     {                                                                                              \
-        7, 0, 14, 0                                                                                \
+        8, 0, 4, 0                                                                                 \
     }
-#define MONGO_FCV        "7.0"
-#define MAX_WIRE_VERSION 21
+#define MONGO_FCV        "8.0"
+#define MAX_WIRE_VERSION 25
 
 struct settings {
     const char *dbpath; /* NULL with memory */

@@ -31,7 +31,7 @@ def base_uri(srv):
 def test_connects_and_sees_a_primary(shell, srv, tail):
     got = shell("[db.hello().isWritablePrimary, db.version()]", uri=base_uri(srv) + tail)
     assert got[0] is True
-    assert got[1].startswith("7.0.")
+    assert got[1].startswith("8.0.")
 
 
 def test_start_is_quiet(srv, tmp_path):

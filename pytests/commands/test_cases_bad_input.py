@@ -99,7 +99,7 @@ def test_wp_06_commands_of_compass(client):
     e = error_of(lambda: admin.command("atlasVersion"))
     assert e.code == 59 and e.details["errmsg"] == "no such command: 'atlasVersion'"
     fcv = admin.command("getParameter", 1, featureCompatibilityVersion=1)
-    assert fcv["featureCompatibilityVersion"] == {"version": "7.0"}
+    assert fcv["featureCompatibilityVersion"] == {"version": "8.0"}
     for name in ("buildInfo", "hostInfo", "connectionStatus", "top", "getCmdLineOpts"):
         assert admin.command(name)["ok"] == 1, name
 
@@ -114,5 +114,5 @@ def test_wp_07_server_status(client):
     info = client.admin.command("buildInfo")
     assert info["version"] == status["version"]
     assert info["version"] == ".".join(map(str, info["versionArray"][:3]))
-    assert info["versionArray"][0] == 7
-    assert client.admin.command("hello")["maxWireVersion"] == 21
+    assert info["versionArray"][0] == 8
+    assert client.admin.command("hello")["maxWireVersion"] == 25

@@ -35,7 +35,7 @@ def test_build_info(client, name):
         "openssl",
         "buildEnvironment",
     ]
-    assert info["version"].startswith("7.0.")
+    assert info["version"].startswith("8.0.")
     assert info["versionArray"][:3] == [int(x) for x in info["version"].split(".")]
     assert len(info["versionArray"]) == 4
     assert info["maxBsonObjectSize"] == 16777216
@@ -56,7 +56,7 @@ def test_wp_06_what_compass_asks(client):
     for command in ("buildInfo", "hostInfo", "connectionStatus", "top", "getCmdLineOpts"):
         assert client.admin.command(command)["ok"] == 1.0
     answer = client.admin.command("getParameter", 1, featureCompatibilityVersion=1)
-    assert answer["featureCompatibilityVersion"] == {"version": "7.0"}
+    assert answer["featureCompatibilityVersion"] == {"version": "8.0"}
 
 
 def test_host_info(client):
@@ -140,7 +140,7 @@ def test_get_cluster_parameter(client):
 
 
 def test_set_feature_compatibility_version(client):
-    assert client.admin.command("setFeatureCompatibilityVersion", "7.0", confirm=True)["ok"] == 1.0
+    assert client.admin.command("setFeatureCompatibilityVersion", "8.0", confirm=True)["ok"] == 1.0
     assert code_of(client, "setFeatureCompatibilityVersion", "4.4") == 2
     assert code_of(client, "setFeatureCompatibilityVersion", 7) == 14
 
@@ -151,7 +151,7 @@ def test_set_feature_compatibility_version(client):
 def test_get_parameter_all(client):
     answer = client.admin.command("getParameter", "*")
     assert answer["enableTestCommands"] is False
-    assert answer["featureCompatibilityVersion"] == {"version": "7.0"}
+    assert answer["featureCompatibilityVersion"] == {"version": "8.0"}
     assert answer["authSchemaVersion"] == 5
     assert answer["authenticationMechanisms"] == []
     assert answer["requireApiVersion"] is False

@@ -50,7 +50,7 @@ def check_primary(doc, name):
     assert doc["maxMessageSizeBytes"] == 48000000
     assert doc["maxWriteBatchSize"] == 100000
     assert doc["logicalSessionTimeoutMinutes"] == 30
-    assert (doc["minWireVersion"], doc["maxWireVersion"]) == (0, 21)
+    assert (doc["minWireVersion"], doc["maxWireVersion"]) == (0, 25)
     assert str(doc["electionId"]).startswith("7fffffff00000000")
     assert doc["connectionId"] > 0
     assert type(doc["topologyVersion"]["processId"]) is ObjectId
