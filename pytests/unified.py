@@ -16,7 +16,8 @@ import pytest
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp, json_util
 from pymongo import ReturnDocument, monitoring
 from pymongo.cursor import Cursor
-from pymongo.errors import (BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError)
+from pymongo.errors import (BulkWriteError, ClientBulkWriteException, ConnectionFailure,
+                            OperationFailure, PyMongoError)
 from pymongo.operations import (DeleteMany, DeleteOne, InsertOne, ReplaceOne, SearchIndexModel,
                                 UpdateMany, UpdateOne)
 from pymongo.read_concern import ReadConcern
@@ -132,6 +133,19 @@ def bulk_result(details):
     }
 
 
+def client_bulk_result(result):
+    """Of MongoClient.bulk_write(), also the part of it that an error tells."""
+    counts = {name: getattr(result, snake(name)) for name in (
+        "insertedCount", "upsertedCount", "matchedCount", "modifiedCount", "deletedCount")}
+    if not result.has_verbose_results:
+        return counts
+    each = {name: {str(i): plain(r) for i, r in getattr(result, snake(name)).items()}
+            for name in ("insertResults", "updateResults", "deleteResults")}
+    for updated in each["updateResults"].values():
+        del updated["upsertedCount"]  # the specification counts them here for all together
+    return {**counts, **each}
+
+
 def plain(result):
     """A PyMongo result as a document."""
     name = type(result).__name__
@@ -151,6 +165,8 @@ def plain(result):
         return {"deletedCount": result.deleted_count}
     if name == "BulkWriteResult":
         return bulk_result(result.bulk_api_result)
+    if name == "ClientBulkWriteResult":
+        return client_bulk_result(result)
     return result
 
 
@@ -323,8 +339,9 @@ class Run:
         try:
             result = plain(self.perform(o))
         except (PyMongoError, ValueError, TypeError) as e:
-            if getattr(e, "code", None) == NOT_IMPLEMENTED:
-                raise Unsupported(e.details["errmsg"]) from None
+            unbuilt = self.unbuilt(e)
+            if unbuilt is not None:
+                raise Unsupported(unbuilt) from None
             if o.get("ignoreResultAndError"):
                 return
             if hand_on and expected is None:
@@ -341,9 +358,40 @@ class Run:
         if "saveResultAsEntity" in o:
             self.entities[o["saveResultAsEntity"]] = result
 
+    @staticmethod
+    def unbuilt(e):
+        """What the server said when it does not do something yet, or None."""
+        if isinstance(e, ClientBulkWriteException):
+            e = e.error
+        return e.details["errmsg"] if getattr(e, "code", None) == NOT_IMPLEMENTED else None
+
+    def check_client_bulk_error(self, expected, e):
+        """Of MongoClient.bulk_write(): its parts; what is left is said of the error in it."""
+        partial = e.partial_result
+        if "expectResult" in expected:
+            want = expected["expectResult"]
+            if partial is None or not partial.acknowledged or not any(
+                    client_bulk_result(partial).values()):
+                assert "$$unsetOrMatches" in want, e.details
+            else:
+                match(self.entities, want, client_bulk_result(partial), "partial result")
+        for index, want in expected.get("writeErrors", {}).items():
+            got = next(w for w in e.write_errors if w["idx"] == int(index))
+            match(self.entities, {"code": want["code"]}, got)
+        assert len(e.write_errors) == len(expected.get("writeErrors", e.write_errors))
+        if "writeConcernErrors" in expected:
+            match(self.entities, expected["writeConcernErrors"],
+                  [{"code": w["code"], "message": w["errmsg"]} for w in e.write_concern_errors])
+
     def check_error(self, expected, e):
+        if isinstance(e, ClientBulkWriteException):
+            self.check_client_bulk_error(expected, e)
+            if e.error is None:
+                return
+            expected = {k: v for k, v in expected.items() if k != "expectResult"}
+            e = e.error
         details = getattr(e, "details", None) or {}
-        code = getattr(e, "code", None)
+        code = getattr(e, "code", None) or details.get("code")
         if isinstance(e, BulkWriteError) and details.get("writeErrors"):
             code = details["writeErrors"][0]["code"]
         from_client = not isinstance(e, (OperationFailure, ConnectionFailure))
@@ -356,7 +404,8 @@ class Run:
         if "errorCodeName" in expected:
             assert details.get("codeName") == expected["errorCodeName"], e
         for label in expected.get("errorLabelsContain", []):
-            assert e.has_error_label(label), f"{label} is not in {details}"
+            assert e.has_error_label(label) or label in details.get("errorLabels", []), \
+                f"{label} is not in {details}"
         for label in expected.get("errorLabelsOmit", []):
             assert not e.has_error_label(label), f"{label} is in {details}"
         if "expectResult" in expected and isinstance(e, BulkWriteError):
@@ -413,7 +462,10 @@ class Run:
         return coll.bulk_write(requests, **options(coll.bulk_write, a))
 
     def do_client_bulk_write(self, client, a):
-        raise Unsupported("clientBulkWrite")
+        models = [write_request(m) for m in a.pop("models")]
+        a.update(self.concerns({"writeConcern": a.pop("writeConcern")})
+                 if "writeConcern" in a else {})
+        return client.bulk_write(models, **options(client.bulk_write, a))
 
     def do_count(self, coll, a):
         raise Unsupported("count")
