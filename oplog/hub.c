@@ -88,11 +88,34 @@ static struct hub_bucket *bucket_of(struct hub *h, uint64_t hash)
     return &h->buckets[hash % HUB_BUCKETS];
 }
 
+/* The hash's bit in the key of a bucket with several topics. */
+static uint64_t hash_bit(uint64_t hash)
+{
+    return UINT64_C(2) << (hash >> 32) % 63;
+}
+
 static void publish_key(struct hub_bucket *b)
 {
-    uint64_t key = b->topics == NULL ? 0 : b->topics->next == NULL ? b->topics->hash : 1;
+    const struct hub_topic *t = b->topics;
+    uint64_t key = 0;
 
+    if (t != NULL && t->next == NULL)
+        key = t->hash & ~UINT64_C(1);
+    if (t != NULL && key == 0) {
+        for (key = 1; t != NULL; t = t->next)
+            key |= hash_bit(t->hash);
+    }
     atomic_store(&b->key, key);
+}
+
+/* False: no topic of the bucket has this hash. */
+static bool may_be_watched(struct hub *h, uint64_t hash)
+{
+    uint64_t key = atomic_load(&bucket_of(h, hash)->key);
+
+    if ((key & 1) != 0)
+        return (key & hash_bit(hash)) != 0;
+    return key != 0 && key == (hash & ~UINT64_C(1));
 }
 
 static struct hub_topic *topic_find(struct hub_bucket *b, uint64_t hash, const char *name)
@@ -294,8 +317,8 @@ static bool wake_some(struct hub_topic *t, struct tested *c)
 /* The name's topic, woken chunk by chunk; others get at the lock in between. */
 static void wake_name(struct hub *h, const char *name, struct tested *c)
 {
-    uint64_t hash = name_hash(name), key = atomic_load(&bucket_of(h, hash)->key);
-    bool more = key == hash || key == 1;
+    uint64_t hash = name_hash(name);
+    bool more = may_be_watched(h, hash);
 
     while (more) {
         struct hub_topic *t;
@@ -391,19 +414,16 @@ struct wants_arg {
     bool wanted;
 };
 
-/* A bucket with several topics is answered yes: at worst a sync comes some milliseconds early. */
+/* Hashes may be alike: at worst a sync comes some milliseconds early. */
 static void wants_name(void *arg, const char *name)
 {
     struct wants_arg *a = arg;
-    uint64_t hash, key;
 
     if (name == NULL) {
         a->wanted = true;
         return;
     }
-    hash = name_hash(name);
-    key = atomic_load(&bucket_of(a->hub, hash)->key);
-    if (key == hash || key == 1)
+    if (may_be_watched(a->hub, name_hash(name)))
         a->wanted = true;
 }
 

@@ -24,7 +24,9 @@ enum { HUB_BUCKETS = 16384, HUB_SHARDS = 64 };
 struct hub_topic;
 
 struct hub_bucket {
-    _Atomic uint64_t key; /* 0: empty; the hash of its only topic; 1: several */
+    /* Which topics are in it. 0: none. Even: the hash of the only one, without its last bit. Odd:
+     * several; above the last bit a set of the hashes, one bit for each. */
+    _Atomic uint64_t key;
     struct hub_topic *topics;
 };
 
