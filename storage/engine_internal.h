@@ -33,6 +33,7 @@ struct stx {
 struct session {
     WT_SESSION *wt;
     struct session *next;         /* in the pool's idle list */
+    struct tcursor *kept;         /* closed ones whose WiredTiger cursors are open, newest first */
     struct tcursor *free_cursors; /* closed ones, kept for their memory */
     struct arena scratch;         /* see stx_scratch() */
     struct stx txn;
@@ -70,6 +71,8 @@ void session_pool_fini(struct session_pool *p);
 /* ERR_TEMPORARILY_UNAVAILABLE when the pool is at its limit. Any thread. */
 int session_lease(struct engine *e, struct error *err, struct session **ret) MUST_CHECK;
 void session_return(struct engine *e, struct session *s);
+/* Closes what idle sessions keep open of a table. Any thread. */
+void session_pool_forget(struct session_pool *p, const char *ident);
 
 /* WiredTiger's result as an error of ours, with text ("what: why"). Ends the process on a panic.
  * `rc` is not 0. */
@@ -89,6 +92,8 @@ void engine_drop_pending(struct engine *e);
 
 void table_uri(const char *ident, char ret[static TABLE_URI_MAX]);
 void tcursor_free_all(struct tcursor *list);
+/* Closes what the session keeps open of a table; nobody uses the session. */
+void tcursor_forget(struct session *s, const char *ident);
 /* Its transaction took a new snapshot. Returns the next of the transaction's open cursors. */
 struct tcursor *tcursor_lost_position(struct tcursor *c);
 

@@ -51,6 +51,7 @@ static int drop(struct engine *e, const char *ident, const char *config, struct 
     rc = FAULT_ERROR(TABLE_DROP);
     if (rc != 0)
         return error_set(err, rc, "cannot drop a table: fault point");
+    session_pool_forget(&e->pool, ident);
     TRY_RETURN(session_lease(e, err, &s));
     rc = s->wt->drop(s->wt, uri, config);
     session_return(e, s);

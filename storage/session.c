@@ -18,6 +18,7 @@ void session_pool_fini(struct session_pool *p)
         struct session *s = p->idle;
 
         p->idle = s->next;
+        tcursor_free_all(s->kept);
         tcursor_free_all(s->free_cursors);
         arena_fini(&s->scratch);
         free(s);
@@ -82,5 +83,13 @@ void session_return(struct engine *e, struct session *s)
     s->next = p->idle;
     p->idle = s;
     p->leased--;
+    mutex_unlock(&p->mx);
+}
+
+void session_pool_forget(struct session_pool *p, const char *ident)
+{
+    mutex_lock(&p->mx);
+    for (struct session *s = p->idle; s != NULL; s = s->next)
+        tcursor_forget(s, ident);
     mutex_unlock(&p->mx);
 }

@@ -4,8 +4,11 @@
  *
  * Inserts and removals go through a WiredTiger cursor with overwrite=false, which finds duplicates
  * and missing keys in the search that it makes anyway; reads and puts through a plain one. Either
- * is opened by its first use. WiredTiger caches closed cursors, so opening one for each use is
- * cheap, more so without a configuration.
+ * is opened by its first use.
+ *
+ * The session keeps the WiredTiger cursors of the tables that it used last open, reset: opening one
+ * costs more than a search. They would keep the table from being dropped, so a drop closes those of
+ * idle sessions first, and is tried again when another session had one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +18,14 @@
 #include "storage/engine_internal.h"
 #include "storage/table_write.h"
 
+#define TABLE_PREFIX     "table:"
+#define TABLE_PREFIX_LEN (sizeof(TABLE_PREFIX) - 1)
+
+enum { KEPT_MAX = 8 }; /* per session */
+
 struct tcursor {
     struct stx *t;
-    struct tcursor *next, *prev; /* open: in t->cursors; closed: in the session's free list */
+    struct tcursor *next, *prev; /* open: in t->cursors; closed: in a list of the session's */
     WT_CURSOR *wt;               /* reads and puts; NULL until needed */
     WT_CURSOR *strict;           /* overwrite=false; NULL until needed */
     enum table_kind kind;
@@ -27,12 +35,11 @@ struct tcursor {
 
 void table_uri(const char *ident, char ret[static TABLE_URI_MAX])
 {
-    static const char prefix[] = "table:";
     size_t n = strlen(ident) + 1;
 
-    ASSERT(n <= TABLE_URI_MAX - (sizeof(prefix) - 1));
-    memcpy(ret, prefix, sizeof(prefix) - 1);
-    memcpy(ret + sizeof(prefix) - 1, ident, n);
+    ASSERT(n <= TABLE_URI_MAX - TABLE_PREFIX_LEN);
+    memcpy(ret, TABLE_PREFIX, TABLE_PREFIX_LEN);
+    memcpy(ret + TABLE_PREFIX_LEN, ident, n);
 }
 
 static int fail(struct tcursor *c, int rc, const char *what)
@@ -59,10 +66,51 @@ static struct tcursor *take(struct stx *t)
     return c;
 }
 
-static void give_back(struct stx *t, struct tcursor *c)
+/* Closes WiredTiger's cursors; the memory is kept. */
+static void let_go(struct session *s, struct tcursor *c)
 {
-    c->next = t->session->free_cursors;
-    t->session->free_cursors = c;
+    if (c->wt != NULL)
+        (void)c->wt->close(c->wt);
+    if (c->strict != NULL)
+        (void)c->strict->close(c->strict);
+    c->next = s->free_cursors;
+    s->free_cursors = c;
+}
+
+static struct tcursor *take_kept(struct session *s, const char *ident)
+{
+    for (struct tcursor **at = &s->kept; *at != NULL; at = &(*at)->next) {
+        struct tcursor *c = *at;
+
+        if (strcmp(c->uri + TABLE_PREFIX_LEN, ident) == 0) {
+            *at = c->next;
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void keep(struct session *s, struct tcursor *c)
+{
+    struct tcursor **at = &s->kept;
+
+    c->next = s->kept;
+    s->kept = c;
+    for (int i = 0; i < KEPT_MAX && *at != NULL; i++)
+        at = &(*at)->next;
+    if (*at != NULL) {
+        c = *at;
+        *at = NULL;
+        let_go(s, c);
+    }
+}
+
+void tcursor_forget(struct session *s, const char *ident)
+{
+    struct tcursor *c;
+
+    while ((c = take_kept(s, ident)) != NULL)
+        let_go(s, c);
 }
 
 void tcursor_free_all(struct tcursor *list)
@@ -77,12 +125,17 @@ void tcursor_free_all(struct tcursor *list)
 
 int tcursor_open(struct stx *t, const char *ident, enum table_kind kind, struct tcursor **ret)
 {
-    struct tcursor *c = take(t);
+    struct tcursor *c = take_kept(t->session, ident);
 
-    memset(c, 0, sizeof(*c));
+    if (c == NULL) {
+        c = take(t);
+        memset(c, 0, sizeof(*c));
+        table_uri(ident, c->uri);
+    }
     c->t = t;
     c->kind = kind;
-    table_uri(ident, c->uri);
+    c->at = false;
+    c->prev = NULL;
     c->next = t->cursors;
     if (t->cursors != NULL)
         t->cursors->prev = c;
@@ -104,11 +157,11 @@ void tcursor_close(struct tcursor *c)
         c->prev->next = c->next;
     else
         t->cursors = c->next;
-    if (c->wt != NULL)
-        (void)c->wt->close(c->wt);
-    if (c->strict != NULL)
-        (void)c->strict->close(c->strict);
-    give_back(t, c);
+    if ((c->wt == NULL || c->wt->reset(c->wt) == 0) &&
+        (c->strict == NULL || c->strict->reset(c->strict) == 0))
+        keep(t->session, c);
+    else
+        let_go(t->session, c);
 }
 
 static int open_wt(struct tcursor *c, const char *config, WT_CURSOR **ret)
