@@ -3,15 +3,13 @@
 
 #include <stdlib.h>
 
-static bool reserve(struct bw *w, size_t n)
+static bool grow(struct bw *w, size_t n)
 {
     uint32_t cap;
     void *p;
 
     if (w->failed)
         return false;
-    if (n <= w->cap - w->len)
-        return true;
     if (n > LIMIT_BW_BYTES - w->len) {
         w->failed = true;
         return false;
@@ -27,6 +25,11 @@ static bool reserve(struct bw *w, size_t n)
     w->buf = p;
     w->cap = cap;
     return true;
+}
+
+static inline bool reserve(struct bw *w, size_t n)
+{
+    return n <= w->cap - w->len ? !w->failed : grow(w, n);
 }
 
 static struct bw_level *level(struct bw *w, uint32_t depth)

@@ -29,7 +29,8 @@ struct tcursor {
     WT_CURSOR *wt;               /* reads and puts; NULL until needed */
     WT_CURSOR *strict;           /* overwrite=false; NULL until needed */
     enum table_kind kind;
-    bool at; /* positioned */
+    bool at;      /* positioned */
+    uint64_t num; /* positioned by an exact search: the number found; else 0 */
     char uri[TABLE_URI_MAX];
 };
 
@@ -135,6 +136,7 @@ int tcursor_open(struct stx *t, const char *ident, enum table_kind kind, struct 
     c->t = t;
     c->kind = kind;
     c->at = false;
+    c->num = 0;
     c->prev = NULL;
     c->next = t->cursors;
     if (t->cursors != NULL)
@@ -216,6 +218,7 @@ static int moved(struct tcursor *c, int rc, bool *ret_found)
     int fault = FAULT_ERROR(STORAGE_READ);
 
     c->at = rc == 0 && fault == 0;
+    c->num = 0;
     if (fault != 0)
         return op_fail(c->t->op, fault, "cannot read %s: fault point", c->uri);
     if (rc != 0 && rc != WT_NOTFOUND)
@@ -245,11 +248,30 @@ static int seek(struct tcursor *c, enum seek_mode mode, bool *ret_found)
     return moved(c, rc, ret_found);
 }
 
+/* Rows that are looked up one by one are often neighbours, as records are in the order of an index
+ * on a value that grows: a step costs a third of a search. False: it has to be searched for. */
+static bool step_to(struct tcursor *c, uint64_t key)
+{
+    if (!c->at || c->num == 0 || (key != c->num + 1 && key != c->num - 1))
+        return false;
+    c->at = (key > c->num ? c->wt->next(c->wt) : c->wt->prev(c->wt)) == 0;
+    c->num = 0;
+    return c->at && tcursor_num(c) == key;
+}
+
 int tcursor_seek_num(struct tcursor *c, uint64_t key, enum seek_mode mode, bool *ret_found)
 {
     TRY_RETURN(open_wt(c, NULL, &c->wt));
+    if (mode == SEEK_EXACT && step_to(c, key)) {
+        c->num = key;
+        *ret_found = true;
+        return 0;
+    }
     set_num(c, c->wt, key);
-    return seek(c, mode, ret_found);
+    TRY_RETURN(seek(c, mode, ret_found));
+    if (mode == SEEK_EXACT && *ret_found)
+        c->num = key;
+    return 0;
 }
 
 int tcursor_seek(struct tcursor *c, struct bytes key, enum seek_mode mode, bool *ret_found)
@@ -298,6 +320,8 @@ uint64_t tcursor_num(const struct tcursor *c)
     int rc;
 
     ASSERT(c->at && c->kind != TABLE_BYTES);
+    if (c->num != 0)
+        return c->num;
     if (c->kind == TABLE_RECORDS) {
         rc = c->wt->get_key(c->wt, &rid);
         optime = (uint64_t)rid;

@@ -110,6 +110,37 @@ static void refresh_loses_the_position(void **state)
     commit(t, c);
 }
 
+/* Exact searches one after the other, in and against the order, over gaps, with a write between. */
+static void neighbours_are_found_one_by_one(void **state)
+{
+    static const uint64_t tried[] = {1, 2, 3, 5, 6, 8, 9, 8, 7, 6, 5, 4, 3, 2, 3, 3, 9, 2};
+    struct stx *t;
+    struct tcursor *c;
+    bool found;
+
+    (void)state;
+    for (uint64_t key = 1; key < 10; key++) {
+        if (key != 4 && key != 7)
+            put_one(key, key % 2 == 0 ? "even" : "odd");
+    }
+    c = begin(TABLE_RECORDS, &t);
+    for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
+        uint64_t key = tried[i];
+        bool gap = key == 4 || key == 7;
+
+        check_one(c, key, gap ? NULL : key % 2 == 0 ? "even" : "odd");
+        if (!gap)
+            assert_int_equal(tcursor_num(c), key);
+    }
+    check_one(c, 8, "even");
+    OK(tcursor_remove_num(c, 9, NULL));
+    check_one(c, 9, NULL);
+    check_one(c, 8, "even");
+    OK(tcursor_next(c, &found));
+    assert_false(found);
+    commit(t, c);
+}
+
 static void own_writes_are_read_and_rolled_back(void **state)
 {
     struct stx *t;
@@ -478,6 +509,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(snapshot_is_taken_by_begin),
         TEST(refresh_loses_the_position),
+        TEST(neighbours_are_found_one_by_one),
         TEST(own_writes_are_read_and_rolled_back),
         TEST(conflict_loses_the_transaction),
         TEST(conflict_without_earlier_write),
