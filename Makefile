@@ -4,7 +4,7 @@
 #   make run     install what is missing, build, serve ./data on 127.0.0.1:27017
 #   make test    install what the tests need, build, unit tests, then pytests
 #   make demo    a throw-away server, writes on one side and their events on the other
-#   make check   test + lint + asan-test + tsan-test + fuzz-short, as .ci/run does
+#   make check   test + lint + perf-guard + asan-test + tsan-test + fuzz-short, as .ci/run does
 #   make crash   kills the server CRASH_KILLS times (CRASH_SEED repeats a run) and looks at what is left
 #   make fuzz    every fuzz target for FUZZ_SECONDS (60); FUZZ="match update" chooses some
 #   make bench   the benchmarks: measured, ceiling, ratio
@@ -129,6 +129,12 @@ bench: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)
 	python3 tests/bench/bench.py --build $(B) $(BENCH_ARGS)
 
+# Instructions per operation of the hot paths, against tests/bench/instructions.txt.
+perf-guard: deps
+	@scripts/install-deps.sh perf || echo "valgrind: not to be had here"
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(B)/tests/bench/bench
+	python3 tests/bench/perf_guard.py --build $(B) $(if $(RENEW),--renew)
+
 lib: $(B)/librunnel.a
 
 unit: $(UNIT_BIN) $(FUZZ_BIN)
@@ -224,7 +230,7 @@ lint: deps
 CCACHE := $(shell command -v ccache)
 lint-build: $(LIB_OBJ) $(MAIN_OBJ)
 
-check: test lint asan-test tsan-test fuzz-short
+check: test lint perf-guard asan-test tsan-test fuzz-short
 
 # --- the rest ----------------------------------------------------------------------------------
 
@@ -241,7 +247,7 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all bench crash lib unit integration run demo deps test-deps test build-tests pytests asan-test \
+.PHONY: all bench perf-guard crash lib unit integration run demo deps test-deps test build-tests pytests asan-test \
 	tsan-test fuzz fuzz-build fuzz-short lint lint-build check format docs install clean
 .NOTPARALLEL: check
 -include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(wildcard $(B)/tests/bench/*.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d) \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# usage: install-deps.sh build|test|node|lint
+# usage: install-deps.sh build|test|node|lint|perf
 # Installs the Debian packages of one purpose that are missing; prints nothing when none is.
 set -eu
 
@@ -17,8 +17,9 @@ node)
     packages="nodejs npm"
     ;;
 lint) packages="clang clang-format cppcheck python3" ;;
+perf) packages="valgrind python3" ;;
 *)
-    echo "usage: $0 build|test|node|lint" >&2
+    echo "usage: $0 build|test|node|lint|perf" >&2
     exit 2
     ;;
 esac

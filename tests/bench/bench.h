@@ -5,7 +5,7 @@
  *     bench WORKLOAD [key=value]...
  *
  * runs one workload of workloads.def and prints one JSON object on one line. `uri` names the server
- * (mongodb://host:port); `pid` its process, when its CPU time is wanted.
+ * (mongodb://host:port); `pid` its process, when its CPU time is wanted; `coll` the collection.
  */
 #ifndef RUNNEL_TESTS_BENCH_BENCH_H
 #define RUNNEL_TESTS_BENCH_BENCH_H

@@ -194,7 +194,7 @@ struct message message_delete(const char *coll)
     return m;
 }
 
-struct message message_watch(const char *db, const char *coll, struct bv resume_after)
+struct message message_watch(const char *db, const char *coll, struct bv from)
 {
     struct arena a;
     struct bw w;
@@ -204,7 +204,7 @@ struct message message_watch(const char *db, const char *coll, struct bv resume_
     bw_arr_begin(&w, "pipeline");
     bw_doc_begin(&w, NULL);
     bw_doc_begin(&w, "$changeStream");
-    bw_bv(&w, "resumeAfter", resume_after);
+    bw_bv(&w, from.type == BV_TIMESTAMP ? "startAtOperationTime" : "resumeAfter", from);
     bw_end(&w);
     bw_end(&w);
     bw_end(&w);

@@ -29,8 +29,8 @@ struct message message_find(const char *coll);     /* by _id, one batch */
 struct message message_find_all(const char *coll); /* a range of _id that has them all */
 struct message message_update(const char *coll);   /* $set of v */
 struct message message_delete(const char *coll);
-/* A stream; resume_after may be BV_NONE. small: only what identifies the event and v. */
-struct message message_watch(const char *db, const char *coll, struct bv resume_after);
+/* A stream: from a token, from a timestamp, or (BV_NONE) from now. */
+struct message message_watch(const char *db, const char *coll, struct bv from);
 struct message message_get_more(const char *db, const char *coll, int64_t cursor,
                                 int64_t max_time_ms);
 struct message message_kill_cursor(const char *db, const char *coll, int64_t cursor);

@@ -79,10 +79,10 @@ static bool each(struct bv batch, bool (*fn)(void *arg, struct bv event), void *
     return true;
 }
 
-void watch_from(struct client *c, const char *coll, struct bv token,
+void watch_from(struct client *c, const char *coll, struct bv from,
                 bool (*fn)(void *arg, struct bv event), void *arg)
 {
-    struct message m = message_watch(BENCH_DB, coll, token), more, end;
+    struct message m = message_watch(BENCH_DB, coll, from), more, end;
     struct bv batch;
     int64_t id = reply_cursor(client_call(c, &m), &batch);
 

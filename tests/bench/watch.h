@@ -14,8 +14,9 @@ enum { WATCH_AWAIT_MS = 600000 };
 void watch_open(struct client *clients, int n, const char *coll, bool own);
 /* The stream's token now, in heap memory. */
 struct bv watch_token(struct client *c, const char *coll);
-/* Opens a stream after a token and calls fn with each event until it returns false. */
-void watch_from(struct client *c, const char *coll, struct bv token,
+/* Opens a stream after a token, or at a timestamp, and calls fn with each event until it returns
+ * false. */
+void watch_from(struct client *c, const char *coll, struct bv from,
                 bool (*fn)(void *arg, struct bv event), void *arg);
 /* v of the event's document; -1: it has none. */
 int64_t event_v(struct bv event);

@@ -125,7 +125,7 @@ void run_fanout(void)
     if (l.rate == 0) {
         l.n = 1;
         l.seconds = 0;
-        x.docs_per_message = BURST_DOCS;
+        x.docs_per_message = (uint32_t)arg_int("burst", BURST_DOCS);
         x.most = (uint64_t)arg_int("docs", 20000);
     }
     run_watched(&l, &x, (int)arg_int("watchers", 100));

@@ -58,6 +58,30 @@ static bool count(void *arg, struct bv event)
     return ++r->got < r->want;
 }
 
+/* The backlog alone, and reading it alone, once, from the beginning of the oplog. */
+void run_backlog(void)
+{
+    struct target t = target_parse(arg_str("uri", NULL));
+    struct client c;
+
+    client_open(&c, &t);
+    fill(&c, "backlog", (uint64_t)arg_int("events", 100000));
+    client_close(&c);
+}
+
+void run_replay(void)
+{
+    struct target t = target_parse(arg_str("uri", NULL));
+    struct reading r = {.want = (uint64_t)arg_int("events", 100000)};
+    uint64_t oldest = UINT64_C(1) << 32 | 1;
+    struct client c;
+
+    client_open(&c, &t);
+    watch_from(&c, "backlog", (struct bv){(const uint8_t *)&oldest, 8, BV_TIMESTAMP}, count, &r);
+    client_close(&c);
+    report_num("done", (double)r.got);
+}
+
 void run_drain(void)
 {
     struct target t = target_parse(arg_str("uri", NULL));
