@@ -23,6 +23,7 @@ enum place {
     PLACE_START, /* nothing read of the collection, or of the range in hand */
     PLACE_ON,    /* the storage cursor stands on the last row looked at */
     PLACE_SAVED, /* no storage cursor: rid and key tell the last row looked at */
+    PLACE_LOST,  /* a read failed: there is nothing to go on from */
     PLACE_END,
 };
 
@@ -267,6 +268,8 @@ static int next_row(struct scan *s, struct exec *x, struct bv *ret)
     *ret = BV_NONE;
     if (s->place == PLACE_END)
         return 0;
+    if (s->place == PLACE_LOST)
+        return op_fail(x->op, ERR_QUERY_PLAN_KILLED, "the scan has failed before");
     switch (s->plan.kind) {
     case PLAN_COLLSCAN:
         return next_record(s, x, ret);
@@ -317,10 +320,15 @@ static int scan_next(struct stage *base, struct exec *x, struct bv *ret, bool *r
     for (;;) {
         struct bv doc;
         bool hit;
+        int rc;
 
         if (++s->rows % CHECK_ROWS == 0)
             TRY_RETURN(op_check(x->op));
-        TRY_RETURN(next_row(s, x, &doc));
+        rc = next_row(s, x, &doc);
+        if (rc != 0) {
+            s->place = PLACE_LOST;
+            return rc;
+        }
         *ret = doc;
         *ret_more = !bv_is_missing(doc);
         if (bv_is_missing(doc))
