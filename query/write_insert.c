@@ -82,7 +82,14 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
     if (g->n == 0)
         exec_end(x);
     else
-        TRY_RETURN(writer_commit(w, x, g->ops, g->n, g->stmts, g->nstmts));
+        rc = writer_commit(w, x, g->ops, g->n, g->stmts, g->nstmts);
+    if (g->n > 0 && rc != 0) {
+        if (rc == ERR_WRITE_CONFLICT || failed.code == 0)
+            return rc;
+        /* The failure came in the midst of a record: it took the group with it. */
+        g->n = g->examined = 0;
+        g->retried = 0;
+    }
     if (failed.code != 0)
         w->op->err = failed;
     *ret_failed = failed.code;

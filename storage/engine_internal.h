@@ -27,6 +27,7 @@ struct stx {
     struct tcursor *cursors; /* open ones */
     bool active;             /* WiredTiger has a running transaction */
     bool lost;               /* a write conflicted: only rollback is left */
+    bool torn;               /* a call failed, perhaps in the midst of a record: no commit */
     bool written;
 };
 
@@ -78,14 +79,21 @@ void session_pool_forget(struct session_pool *p, const char *ident);
  * `rc` is not 0. */
 int wt_error(struct error *err, int rc, const char *what);
 
-/* The same inside a transaction; remembers that a conflict loses it. */
+/* The same inside a transaction; remembers that a conflict loses it, and that after any other
+ * failure but a duplicate key it must not commit. */
 int stx_fail(struct stx *t, int rc, const char *what);
+/* The same for a failure that a fault point asks for, by our code. */
+int stx_fault(struct stx *t, int code, const char *what);
 
 /* Memory for the inside of one call that changes or finds a record; emptied here. */
 struct arena *stx_scratch(struct stx *t);
 
 /* engine_table_drop() that waits for whatever WiredTiger does in the background. */
 int engine_table_drop_at_start(struct engine *e, const char *ident, struct error *err) MUST_CHECK;
+
+/* After an unclean end, at start-up: removes the files of tables that WiredTiger does not know any
+ * more. It drops a table by its metadata first, and forgets the file when it dies behind that. */
+int engine_sweep_files(struct engine *e, struct error *err) MUST_CHECK;
 
 /* Tries the pending drops again. */
 void engine_drop_pending(struct engine *e);

@@ -175,7 +175,7 @@ static int open_wt(struct tcursor *c, const char *config, WT_CURSOR **ret)
         return 0;
     rc = FAULT_ERROR(STORAGE_OPEN);
     if (rc != 0)
-        return op_fail(c->t->op, rc, "cannot open %s: fault point", c->uri);
+        return stx_fault(c->t, rc, "cannot open a table");
     rc = wt->open_cursor(wt, c->uri, NULL, config, ret);
     return rc == 0 ? 0 : fail(c, rc, "cannot open");
 }
@@ -220,7 +220,7 @@ static int moved(struct tcursor *c, int rc, bool *ret_found)
     c->at = rc == 0 && fault == 0;
     c->num = 0;
     if (fault != 0)
-        return op_fail(c->t->op, fault, "cannot read %s: fault point", c->uri);
+        return stx_fault(c->t, fault, "cannot read");
     if (rc != 0 && rc != WT_NOTFOUND)
         return fail(c, rc, "cannot read");
     *ret_found = rc == 0;
@@ -362,10 +362,8 @@ static int before_write(struct tcursor *c)
     struct stx *t = c->t;
     int rc = FAULT_ERROR(STORAGE_WRITE);
 
-    if (rc != 0) {
-        t->lost = t->lost || rc == ERR_WRITE_CONFLICT;
-        return op_fail(t->op, rc, "cannot write %s: fault point", c->uri);
-    }
+    if (rc != 0)
+        return stx_fault(t, rc, "cannot write");
     if (t->lost)
         return fail(c, WT_ROLLBACK, "cannot write");
     t->written = true;

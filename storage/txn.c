@@ -47,7 +47,18 @@ int stx_fail(struct stx *t, int rc, const char *what)
 
     if (code == ERR_WRITE_CONFLICT)
         t->lost = true;
+    else if (code != ERR_DUPLICATE_KEY)
+        t->torn = true;
     return code;
+}
+
+int stx_fault(struct stx *t, int code, const char *what)
+{
+    if (code == ERR_WRITE_CONFLICT)
+        t->lost = true;
+    else
+        t->torn = true;
+    return op_fail(t->op, code, "%s: fault point", what);
 }
 
 static int begin(struct stx *t)
@@ -118,8 +129,11 @@ int stx_commit(struct stx *t)
         return rc;
     }
     rc = FAULT_ERROR(STORAGE_COMMIT);
+    if (rc != 0)
+        rc = stx_fault(t, rc, "cannot commit a transaction");
+    else if (t->torn)
+        rc = op_fail(t->op, ERR_INTERNAL, "a write of this transaction has failed before");
     if (rc != 0) {
-        rc = op_fail(t->op, rc, "cannot commit a transaction: fault point");
         stx_rollback(t);
         return rc;
     }

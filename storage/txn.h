@@ -4,8 +4,9 @@
  *
  * A transaction belongs to one thread at a time. Its snapshot is taken by stx_begin(). Errors:
  * ERR_WRITE_CONFLICT from a write means the transaction is lost: roll back and start again.
- * ERR_DUPLICATE_KEY leaves it usable. WiredTiger's codes are translated here and nowhere else;
- * a panic of the engine ends the process.
+ * ERR_DUPLICATE_KEY leaves it usable. After any other error it may be read on, but stx_commit()
+ * refuses it: a record may be half written. WiredTiger's codes are translated here and nowhere
+ * else; a panic of the engine ends the process.
  *
  * Cursors opened in a transaction must be closed before it ends.
  */
