@@ -392,6 +392,8 @@ int catalog_open(struct engine *e, struct error *err, struct catalog **ret)
     TRY(engine_table_create(e, CATALOG_IDENT, TABLE_BYTES, true, &op.err));
     TRY(engine_table_create(e, SIZES_IDENT, TABLE_BYTES, true, &op.err));
     TRY(engine_table_create(e, MULTIKEY_IDENT, TABLE_BYTES, true, &op.err));
+    if (engine_was_unclean(e))
+        TRY(engine_sweep_files(e, &op.err));
     TRY(load_rows(c, &op));
     TRY(load_multikey(c, &op));
     TRY(sweep(c, &op));

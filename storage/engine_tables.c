@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Schema calls on tables, and WiredTiger's statistics. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
+#include "base/log.h"
 #include "storage/engine_internal.h"
 #include "storage/wt_version.h"
 
@@ -130,6 +135,67 @@ int engine_tables(struct engine *e, void (*fn)(void *arg, const char *ident), vo
         (void)cursor->close(cursor);
     session_return(e, s);
     return rc == 0 || rc == WT_NOTFOUND ? 0 : wt_error(err, rc, "cannot list the tables");
+}
+
+/* --- files that are left ------------------------------------------------------------------- */
+
+/* coll-N.wt, index-N.wt, tmp-N.wt: the tables that are dropped while the server runs. */
+static bool is_table_file(const char *name)
+{
+    static const char *const kinds[] = {"coll-", "index-", "tmp-"};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t n = strlen(kinds[i]), digits;
+
+        if (strncmp(name, kinds[i], n) != 0)
+            continue;
+        digits = strspn(name + n, "0123456789");
+        return digits > 0 && strcmp(name + n + digits, ".wt") == 0;
+    }
+    return false;
+}
+
+static int sweep_file(struct engine *e, WT_CURSOR *metadata, const char *name)
+{
+    char key[NAME_MAX + 8];
+    int rc;
+
+    snprintf(key, sizeof(key), "file:%s", name);
+    metadata->set_key(metadata, key);
+    rc = metadata->search(metadata);
+    if (rc != WT_NOTFOUND)
+        return rc;
+    log_event(LOG_INFO, "storage", "removing the file of a dropped table",
+              {"file", LOG_STR(name)}, );
+    return unlinkat(e->dir.fd, name, 0) == 0 ? 0 : errno;
+}
+
+int engine_sweep_files(struct engine *e, struct error *err)
+{
+    int fd = openat(e->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    WT_CURSOR *metadata = NULL;
+    struct dirent *entry;
+    struct session *s;
+    int rc;
+
+    if (dir == NULL)
+        return wt_error(err, errno, "cannot read the data directory");
+    rc = session_lease(e, err, &s);
+    if (rc != 0) {
+        closedir(dir);
+        return rc;
+    }
+    rc = s->wt->open_cursor(s->wt, "metadata:", NULL, NULL, &metadata);
+    while (rc == 0 && (entry = readdir(dir)) != NULL) {
+        if (is_table_file(entry->d_name))
+            rc = sweep_file(e, metadata, entry->d_name);
+    }
+    if (metadata != NULL)
+        (void)metadata->close(metadata);
+    session_return(e, s);
+    closedir(dir);
+    return rc == 0 ? 0 : wt_error(err, rc, "cannot remove the files of dropped tables");
 }
 
 /* --- statistics ---------------------------------------------------------------------------- */

@@ -115,17 +115,21 @@ static void remove_name(struct name **at)
     maybe_forget(f);
 }
 
+/* A real file that is gone was removed by the server itself, as it does with what WiredTiger has
+ * forgotten. */
 static int apply(struct disk *d, const struct pending *p)
 {
     char hidden[40];
+    int rc;
 
     disk_step(d);
-    if (p->to == NULL)
-        return unlinkat(d->dir_fd, p->from, 0) == 0 ? 0 : errno;
     if (p->linked != NULL)
         real_name(p->linked, hidden);
-    return renameat(d->dir_fd, p->linked != NULL ? hidden : p->from, d->dir_fd, p->to) == 0 ? 0
-                                                                                            : errno;
+    if (p->to == NULL)
+        rc = unlinkat(d->dir_fd, p->from, 0);
+    else
+        rc = renameat(d->dir_fd, p->linked != NULL ? hidden : p->from, d->dir_fd, p->to);
+    return rc == 0 || errno == ENOENT ? 0 : errno;
 }
 
 /* The oldest n operations reach the disk, in their order. */

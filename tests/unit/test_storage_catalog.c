@@ -477,6 +477,47 @@ static void arrays_mark_their_index(void **state)
     assert_false(multikey("d.plain"));
 }
 
+static bool has_file(const char *name)
+{
+    char path[600];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static void leave_file(const char *name)
+{
+    char path[600];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fclose(f);
+}
+
+/* What WiredTiger leaves when it dies between the metadata and the file of a dropped table. */
+static void files_of_dropped_tables_go(void **state)
+{
+    char path[600];
+
+    (void)state;
+    create("db.a", 1, "{}");
+    close_all();
+    leave_file("index-77.wt");
+    leave_file("coll-78.wt.mine");
+    open_all(); /* a clean start looks for nothing */
+    assert_true(has_file("index-77.wt"));
+    close_all();
+    snprintf(path, sizeof(path), "%s/RUNNEL.clean", dir);
+    assert_int_equal(unlink(path), 0);
+    open_all();
+    assert_false(has_file("index-77.wt"));
+    assert_true(has_file("coll-78.wt.mine"));
+    assert_true(has_file("coll-1.wt"));
+    assert_true(has_file("index-2.wt"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -492,6 +533,7 @@ int main(void)
         TEST(late_reference),
         TEST(arrays_mark_their_index),
         TEST(in_memory),
+        TEST(files_of_dropped_tables_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
