@@ -37,6 +37,8 @@ def pytest_addoption(parser):
                      help="roughly how long the transfers of transactions/test_bank.py go on")
     parser.addoption("--crash-kills", type=int, default=24, help="deaths in crash/test_crash.py")
     parser.addoption("--crash-seed", type=int, help="repeats the deaths of an earlier run")
+    parser.addoption("--fault-step", type=int, default=9,
+                     help="crash/test_disk_faults.py: one failing call in so many; 1: each")
     parser.addoption("--oracle-seed", type=int, help="repeats the operations of an earlier run")
 
 

@@ -81,6 +81,7 @@ class Writer(Client):
     """Inserts, updates, replaces and deletes documents of its own, one or several with a command."""
 
     extra = {}
+    whole = False  # of what is in doubt not just a beginning, but all or nothing
 
     def __init__(self, port, name, life, rng, docs):
         super().__init__(port)
@@ -96,13 +97,16 @@ class Writer(Client):
             self.execute(command)
             self.log += operations
             self.doubt = []
-            for kind, key, v in operations:
-                if kind == "d":
-                    del self.docs[key]
-                else:
-                    self.docs[key] = v
+            self.apply(operations)
             self.ready.set()
         self.raw.closed()
+
+    def apply(self, operations):
+        for kind, key, v in operations:
+            if kind == "d":
+                del self.docs[key]
+            else:
+                self.docs[key] = v
 
     def execute(self, command):
         self.sure({**command, **self.extra})
@@ -160,6 +164,39 @@ class Retrier(Writer):
         command = {**command, "lsid": self.lsid, "txnNumber": Int64(self.number)}
         self.sent = [*self.sent[-1:], (command, None)]
         self.sent[-1] = (command, self.sure(command))
+
+
+class Transactor(Writer):
+    """Writes in transactions: all of one is there, or nothing."""
+
+    whole = True
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.lsid = {"id": Binary(self.rng.randbytes(16), 4)}
+        self.number = 0
+        self.commit = None  # the newest
+
+    def work(self):
+        for _ in range(COMMANDS // 4):
+            self.transaction()
+            self.ready.set()
+        self.raw.closed()
+
+    def transaction(self):
+        self.number += 1
+        fields = {"lsid": self.lsid, "txnNumber": Int64(self.number), "autocommit": False}
+        begin, operations = {"startTransaction": True}, []
+        for _ in range(self.rng.randint(1, 3)):
+            command, more = self.next_command()
+            self.sure({**command, **fields, **begin})
+            self.apply(more)
+            operations += more
+            begin = {}
+        self.commit, self.doubt = {"commitTransaction": 1, **fields}, operations
+        self.sure(self.commit, "admin")
+        self.log += operations
+        self.doubt = []
 
 
 class Definer(Client):

@@ -26,11 +26,12 @@ from bson import Int64
 
 from crash_history import History
 from crash_load import (
-    DB, IMAGES, INDEXES, Checkpointer, Definer, Retrier, Stream, Tailer, Unsynced, Watcher, Writer,
+    DB, IMAGES, INDEXES, Checkpointer, Definer, Retrier, Stream, Tailer, Transactor, Unsynced, Watcher, Writer,
 )
 from raw import RawClient
 from server import Server, ServerError, binary
 
+TRANSACTION_TOO_OLD, NO_SUCH_TRANSACTION = 225, 251
 CYCLES = 8  # with one directory
 DISKS = ("files", "forgetful", "leaking")
 OPLOG_ENTRIES = 6000  # so that old entries are removed all the time
@@ -144,7 +145,7 @@ class Run:
         port, rng, docs = self.server.port, self.rng, self.history.docs
         self.life += 1
         self.writers = []
-        for name, kind in (("a", Writer), ("b", Writer), ("r", Retrier), ("s", Retrier), ("w", Unsynced)):
+        for name, kind in (("a", Writer), ("b", Writer), ("r", Retrier), ("s", Retrier), ("t", Transactor), ("w", Unsynced)):
             own = {k: v for k, v in docs.items() if k.startswith(f"{name}.")}
             self.writers.append(kind(port, name, self.life, random.Random(rng.random()), own))
         names = {n: ix for n, ix in self.history.catalog.items() if n != "c"}
@@ -219,13 +220,15 @@ class Run:
     def check(self, clients):
         h = self.history
         for client in clients:
-            h.highest = max(h.highest, client.newest)
+            h.told = max(h.told, client.newest)
         if clients:
             h.seen.update(self.tailer.entries)
-            h.highest = max([h.highest, *self.tailer.entries])
+            h.told = max([h.told, *self.tailer.entries])
         with RawClient(self.server.port, timeout=60) as raw:
             for retrier in [w for w in clients if isinstance(w, Retrier)]:
                 self.send_again(raw, retrier)
+            for transactor in [w for w in clients if isinstance(w, Transactor)]:
+                self.commit_again(raw, transactor)
             reply = raw.command({"appendOplogNote": 1, "data": {"life": self.life}})
             assert reply["ok"] == 1, reply
             new = h.read(raw)
@@ -245,11 +248,22 @@ class Run:
             if reply is None:
                 assert again["ok"] == 1 and "writeErrors" not in again, again
                 retrier.log, retrier.doubt = retrier.log + retrier.doubt, []
-            elif again.get("code") != 225:  # the session is past it: the newer one was durable
+            elif again.get("code") != TRANSACTION_TOO_OLD:  # the session is past it: the newer one was durable
                 assert essence(again) == essence(reply), (command, reply, again)
             else:
                 assert command is not retrier.sent[-1][0], (command, again)
         
+
+    def commit_again(self, raw, transactor):
+        """The newest commit once more: it is done, or it never happened."""
+        if transactor.commit is None:
+            return
+        reply = raw.command(transactor.commit)
+        if reply["ok"] == 1:
+            transactor.log, transactor.doubt = transactor.log + transactor.doubt, []
+        else:
+            assert reply["code"] == NO_SUCH_TRANSACTION and transactor.doubt, (transactor.commit, reply)
+            transactor.doubt = []
 
     def end(self):
         """Quiet: every stream must come to the end of the log; a clean stop and start change nothing."""
