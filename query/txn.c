@@ -352,6 +352,26 @@ int txn_lock(struct op *op, const char *ns)
     return txn_touch(op, ns, &c);
 }
 
+/* --- a full cache ---------------------------------------------------------------------------- */
+
+int txn_write_error(struct op *op, int code)
+{
+    const struct txn *t = op->txn;
+
+    if (t == NULL || (code != ERR_WRITE_CONFLICT && code != ERR_TEMPORARILY_UNAVAILABLE))
+        return code;
+    /* The engine gives up the oldest transaction when it finds no more room. */
+    if (t->bytes > engine_cache_bytes(t->db->engine) / 2)
+        return op_fail(op, ERR_TXN_TOO_LARGE_FOR_CACHE,
+                       "transaction is too large and will not fit in the storage engine cache");
+    return code == ERR_WRITE_CONFLICT
+               ? code
+               : op_fail(
+                     op, ERR_WRITE_CONFLICT,
+                     "Write conflict: the storage cache is full. Please retry your operation or "
+                     "multi-document transaction.");
+}
+
 /* --- waiting for an end ---------------------------------------------------------------------- */
 
 uint64_t txn_ended(struct database *db)

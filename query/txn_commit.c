@@ -280,6 +280,7 @@ int txn_commit(struct txn *t, struct op *op, uint64_t *ret_optime)
         return rc;
     }
     rc = oplog_commit(t->db->oplog, op, t->stx, c.entries, c.n, store_state, &c, &first);
+    rc = txn_write_error(op, rc);
     op->txn = NULL;
     t->stx = NULL;
     if (rc != 0) {

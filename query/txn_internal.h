@@ -67,6 +67,9 @@ int txn_lock_alone(struct op *op, struct txn_coll *c) MUST_CHECK;
 /* Copies the operations into the transaction; 257 when they become too many bytes. */
 struct oplog_op;
 int txn_add_ops(struct txn *t, struct op *op, const struct oplog_op *ops, size_t n) MUST_CHECK;
+/* The code of a failed write as the client is told it: that the cache is full is a conflict (112),
+ * which may succeed the next time, or 388 when it is this transaction that fills it. */
+int txn_write_error(struct op *op, int code);
 /* The commit will move the collection's counters by this. */
 void txn_count(struct txn *t, const char *ns, int64_t docs, int64_t bytes);
 

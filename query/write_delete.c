@@ -132,5 +132,5 @@ int write_delete(struct writer *w, const struct delete_stmt *s, struct eval *let
     exec_end(&x);
     exec_fini(&x);
     arena_fini(&arena);
-    return rc;
+    return txn_write_error(w->op, rc);
 }

@@ -143,5 +143,5 @@ int write_insert(struct writer *w, const struct bv *docs, size_t from, size_t n,
     exec_end(&x);
     exec_fini(&x);
     *ret_done = done;
-    return rc != 0 ? rc : failed;
+    return txn_write_error(w->op, rc != 0 ? rc : failed);
 }

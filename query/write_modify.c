@@ -184,5 +184,5 @@ int write_modify(struct writer *w, const struct modify_stmt *s, struct eval *let
     exec_end(&x);
     exec_fini(&x);
     arena_fini(&arena);
-    return rc;
+    return txn_write_error(w->op, rc);
 }

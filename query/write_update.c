@@ -264,5 +264,5 @@ int write_update(struct writer *w, const struct update_stmt *s, struct eval *let
     exec_end(&x);
     exec_fini(&x);
     arena_fini(&arena);
-    return rc;
+    return txn_write_error(w->op, rc);
 }

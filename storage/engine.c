@@ -5,8 +5,9 @@
  * Configuration, with its reasons: the log is on and transactions do not sync it themselves, since
  * WiredTiger does not group commits (engine_sync_log() serves all who wait at once); log files are
  * small, since reopening scans the last one whole; a checkpoint each minute or 256 MB of log
- * bounds recovery to a few seconds. In memory (docs/decisions/0001-memory-mode.md) there is
- * neither log nor checkpoint.
+ * bounds recovery to a few seconds. Writers are made to help with eviction only when three quarters
+ * of the cache are dirty, for the sake of open snapshots (docs/decisions/0005-open-snapshots.md).
+ * In memory (docs/decisions/0001-memory-mode.md) there is neither log nor checkpoint.
  */
 #include "storage/engine.h"
 
@@ -103,9 +104,8 @@ static uint64_t default_cache_bytes(void)
     return half > 256 * MB ? half : 256 * MB;
 }
 
-static void make_config(const struct engine_options *o, char *buf, size_t size)
+static void make_config(const struct engine_options *o, uint64_t cache, char *buf, size_t size)
 {
-    uint64_t cache = o->cache_bytes != 0 ? o->cache_bytes : default_cache_bytes();
     int n = snprintf(buf, size,
                      "create,cache_size=%" PRIu64 ",session_max=%d,"
                      "eviction=(threads_min=1,threads_max=4),statistics=(fast),",
@@ -116,7 +116,8 @@ static void make_config(const struct engine_options *o, char *buf, size_t size)
     else
         snprintf(buf + n, size - (size_t)n,
                  "log=(enabled=true,archive=true,file_max=%s,prealloc=false),"
-                 "transaction_sync=(enabled=false),checkpoint=(wait=60,log_size=256MB)",
+                 "transaction_sync=(enabled=false),checkpoint=(wait=60,log_size=256MB),"
+                 "eviction_dirty_trigger=75",
                  o->small_log ? "2MB" : "16MB");
 }
 
@@ -153,7 +154,8 @@ int engine_open(const struct engine_options *o, struct error *err, struct engine
     if (o->path != NULL)
         TRY(disk_watch_check_open(e->dir.fd, o->path, err));
     e->unclean = e->dir.unclean;
-    make_config(o, config, sizeof(config));
+    e->cache_bytes = o->cache_bytes != 0 ? o->cache_bytes : default_cache_bytes();
+    make_config(o, e->cache_bytes, config, sizeof(config));
     is_short = wt_startup_is_short();
     rc = wiredtiger_open(o->path, &e->handler, config, &e->wt);
     if (rc != 0) {
@@ -217,6 +219,11 @@ int engine_close(struct engine *e, struct error *err)
 bool engine_in_memory(const struct engine *e)
 {
     return e->in_memory;
+}
+
+uint64_t engine_cache_bytes(const struct engine *e)
+{
+    return e->cache_bytes;
 }
 
 bool engine_was_unclean(const struct engine *e)

@@ -29,6 +29,7 @@ int engine_open(const struct engine_options *o, struct error *err, struct engine
 int engine_close(struct engine *e, struct error *err) MUST_CHECK;
 
 bool engine_in_memory(const struct engine *e);
+uint64_t engine_cache_bytes(const struct engine *e); /* its size */
 /* True when the previous process did not close cleanly (false for a new directory). */
 bool engine_was_unclean(const struct engine *e);
 

@@ -58,6 +58,7 @@ struct engine {
     WT_CONNECTION *wt;
     struct directory dir;
     bool in_memory, unclean;
+    uint64_t cache_bytes;
     struct disk_watch *disk; /* NULL: in memory */
     struct session_pool pool;
     struct mutex pending_mx; /* guards `pending` */

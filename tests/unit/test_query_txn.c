@@ -579,6 +579,65 @@ static void too_many_namespaces_are_refused(void **state)
     abort_in(&in);
 }
 
+/* Inserts documents of a megabyte until it fails. */
+static int fill_cache(struct op *o)
+{
+    int rc = 0;
+
+    for (int i = 100; rc == 0; i++) {
+        struct writer wr;
+        struct bw b;
+        struct bv doc;
+        int64_t inserted;
+        size_t done;
+
+        bw_init(&b, &o->arena);
+        bw_i32(&b, "_id", i);
+        bw_bin(&b, "p", 0, arena_try(&o->arena, 1 << 20), 1 << 20);
+        doc = bw_done(&b);
+        OK(writer_open(&wr, o, "d.c", true, NULL));
+        rc = write_insert(&wr, &doc, 0, 1, NULL, &done, &inserted);
+        writer_close(&wr);
+        arena_reset(&o->arena);
+    }
+    return rc;
+}
+
+static int set_up_small(void **state)
+{
+    struct engine_options eo = {.cache_bytes = 16 << 20};
+    struct error err;
+
+    (void)state;
+    memset(&w, 0, sizeof(w));
+    OK(engine_open(&eo, &err, &w.db.engine));
+    OK(oplog_open(w.db.engine, &roomy, &err, &w.db.oplog));
+    OK(catalog_open(w.db.engine, &err, &w.db.catalog));
+    w.store.engine = w.db.engine;
+    w.store.oplog = w.db.oplog;
+    w.db.locks = nslock_table_new();
+    w.db.txns = txn_table_new();
+    request_init(&op, &w);
+    request_init(&in, &w);
+    request_init(&in2, &w);
+    return 0;
+}
+
+static void one_that_fills_the_cache_is_too_large(void **state)
+{
+    (void)state;
+    OK(insert(&op, "d.c", "{'_id': 1}"));
+    txn_enter(begin(&w, 2), &in2);
+    OK(insert(&in2, "d.c", "{'_id': 2}"));
+    txn_enter(begin(&w, 1), &in);
+    assert_int_equal(fill_cache(&in), 388);
+    /* It is not this one that is too large: it may be tried again. */
+    assert_int_equal(fill_cache(&in2), 112);
+    abort_in(&in);
+    abort_in(&in2);
+    FOUND(&op, "d.c", "1");
+}
+
 static void works_without_an_oplog(void **state)
 {
     (void)state;
@@ -622,6 +681,8 @@ int main(void)
         TEST(a_pin_is_exact_under_load),
         TEST(too_many_are_refused),
         TEST(too_many_namespaces_are_refused),
+        cmocka_unit_test_setup_teardown(one_that_fills_the_cache_is_too_large, set_up_small,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(works_without_an_oplog, set_up_hidden, tear_down),
     };
 
