@@ -116,6 +116,20 @@ void arena_init(struct arena *a)
     memset(a, 0, sizeof(*a));
 }
 
+void arena_init_small(struct arena *a, size_t bytes)
+{
+    struct arena_chunk *c = acquire((bytes + 7) & ~(size_t)7);
+
+    if (c == NULL)
+        abort();
+    c->next = NULL;
+    a->chunks = c;
+    a->at = chunk_data(c);
+    a->end = a->at + c->size;
+    a->bytes = c->size + sizeof(*c);
+    ASAN_POISON_MEMORY_REGION(a->at, c->size);
+}
+
 void arena_reset(struct arena *a)
 {
     struct arena_chunk *keep = NULL;
@@ -167,7 +181,7 @@ static void *allocate(struct arena *a, size_t size)
         ASAN_UNPOISON_MEMORY_REGION(p, size);
         return p;
     }
-    chunk = a->bytes < CHUNK_MIN ? CHUNK_MIN : a->bytes;
+    chunk = a->bytes == 0 ? CHUNK_MIN : a->bytes;
     if (chunk > CHUNK_MAX)
         chunk = CHUNK_MAX;
     if (chunk < need)

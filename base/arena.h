@@ -25,6 +25,9 @@ struct arena {
 };
 
 void arena_init(struct arena *a);
+/* As arena_init(), for what lives long and holds little: begins with a chunk of that many bytes and
+ * doubles from there. */
+void arena_init_small(struct arena *a, size_t bytes);
 /* Frees everything but one small chunk, so that the next request starts without malloc. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);

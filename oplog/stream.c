@@ -19,8 +19,7 @@ struct stream {
     struct oplog *oplog;
     struct stream_options o;
     struct oplog_reader *reader; /* within a batch */
-    struct unwind unwind;        /* the transaction at next_optime */
-    bool unwinding;
+    struct unwind *unwind;       /* within a batch: the transaction at next_optime, or NULL */
 
     uint64_t next_optime; /* the first change not dealt with */
     int32_t next_index;   /* within a transaction */
@@ -123,13 +122,25 @@ struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
     return s;
 }
 
+static void end_unwinding(struct stream *s)
+{
+    if (s->unwind == NULL)
+        return;
+    unwind_close(s->unwind);
+    free(s->unwind);
+    s->unwind = NULL;
+}
+
 void stream_save(struct stream *s)
 {
-    if (s->unwinding)
-        unwind_close(&s->unwind);
-    s->unwinding = false;
+    end_unwinding(s);
     oplog_reader_close(s->reader);
     s->reader = NULL;
+}
+
+const struct stream_options *stream_options(const struct stream *s)
+{
+    return &s->o;
 }
 
 void stream_free(struct stream *s)
@@ -204,15 +215,14 @@ static int open_reader(struct stream *s, struct op *op)
 /* Steps over operations that were dealt with in an earlier batch, or are out of scope. */
 static bool next_inner(struct stream *s, struct change *ret)
 {
-    while (unwind_next(&s->unwind, ret)) {
+    while (unwind_next(s->unwind, ret)) {
         if (ret->txn_op_index < s->next_index)
             continue;
         s->next_index = ret->txn_op_index + 1;
         if (scope_matches(&s->o.scope, &ret->row))
             return true;
     }
-    unwind_close(&s->unwind);
-    s->unwinding = false;
+    end_unwinding(s);
     s->next_optime++;
     s->next_index = 0;
     return false;
@@ -224,7 +234,7 @@ static int next_change(struct stream *s, struct op *op, struct change *ret, bool
     struct oplog_row row;
     int rc;
 
-    if (s->unwinding && next_inner(s, ret)) {
+    if (s->unwind != NULL && next_inner(s, ret)) {
         *ret_found = true;
         return 0;
     }
@@ -241,8 +251,10 @@ static int next_change(struct stream *s, struct op *op, struct change *ret, bool
         if (row.optime > s->next_optime)
             s->next_index = 0;
         s->next_optime = row.optime;
-        s->unwinding = true;
-        TRY_RETURN(unwind_open(&s->unwind, s->oplog, op, &row));
+        s->unwind = calloc(1, sizeof(*s->unwind));
+        if (s->unwind == NULL)
+            abort();
+        TRY_RETURN(unwind_open(s->unwind, s->oplog, op, &row));
         if (next_inner(s, ret))
             return 0;
     }

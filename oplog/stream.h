@@ -45,6 +45,8 @@ struct stream;
  * Strings and views in `o` must outlive the stream. */
 struct stream *stream_new(struct oplog *oplog, const struct stream_options *o);
 void stream_free(struct stream *s); /* NULL: nothing */
+/* What it was made with, but for `resume`, which it changes. */
+const struct stream_options *stream_options(const struct stream *s);
 
 /*
  * The next event, in `scratch` (which is reset when a change is dropped). BV_NONE with *ret_more:

@@ -12,6 +12,9 @@
 
 #define SPLIT_STAGE "$changeStreamSplitLargeEvent"
 
+/* Streams are many and mostly wait: one without stages needs no more. */
+enum { ARENA_BYTES = 496 };
+
 static _Atomic int64_t sent, large_failed, large_split;
 
 void change_stream_stats(struct change_stream_stats *ret)
@@ -26,10 +29,8 @@ struct cs_cursor {
     struct stage source; /* first in the chain; its next() asks the stream */
     struct stage *last;
     struct stream *stream;
-    struct scope scope;
     struct pushed_filter pushed;
     struct arena row_scratch;   /* of the pushed filter, within a batch */
-    struct event_options event; /* as the stream has them */
     bool splits;                /* $changeStreamSplitLargeEvent is the last stage */
     struct event_split split;   /* the event being handed out in fragments */
     struct resume_token resume; /* a fragment's, until its event has come by; else fragment -1 */
@@ -66,7 +67,8 @@ static const struct stage_ops source_ops = {.name = "$changeStream", .next = sou
 static bool accept_event(void *arg, struct op *op, const struct event *e)
 {
     struct cs_cursor *c = arg;
-    struct event_fields fields = {.e = e, .opts = &c->event, .op = op, .arena = &c->row_scratch};
+    struct event_fields fields = {
+        .e = e, .opts = &stream_options(c->stream)->event, .op = op, .arena = &c->row_scratch};
     struct eval *ev = &c->x->ev;
     bool keep;
 
@@ -254,7 +256,7 @@ static void cs_watch(struct qcursor *qc, struct stream_watch *ret)
 {
     struct cs_cursor *c = (struct cs_cursor *)qc;
 
-    ret->scope = c->scope;
+    ret->scope = stream_options(c->stream)->scope;
     ret->token_time = stream_seen(c->stream, &ret->waiting);
 }
 
@@ -365,6 +367,7 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
     struct stream_options o;
     int rc;
 
+    arena_init_small(a, ARENA_BYTES);
     TRY(take_split_stage(op, args->pipeline, &c->splits));
     TRY(change_stream_parse(op, args, c->splits, a, &o));
     TRY(chain_stages(c, op, args));
@@ -377,13 +380,11 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
         for (int i = 0; i < c->nvars; i++)
             c->vars[i] = bv_dup(a, args->let->vars[i]);
     }
-    c->scope = o.scope;
     c->resume = o.resume;
     if (o.start != STREAM_FROM_TOKEN)
         c->resume.fragment = -1;
     o.event.lookup = look_up;
     o.event.lookup_arg = c;
-    c->event = o.event;
     o.accept = accept_event;
     o.accept_arg = c;
     c->stream = stream_new(op->database->oplog, &o);

@@ -36,6 +36,25 @@ static void test_blocks_do_not_overlap(void **state)
     assert_int_equal(a.bytes, 0);
 }
 
+static void test_small(void **state)
+{
+    struct arena a;
+    size_t chunks = 0, bytes = 0;
+
+    (void)state;
+    arena_init_small(&a, 100);
+    assert_true(a.bytes < 150);
+    for (int i = 0; i < 200; i++) {
+        memset(arena_alloc(&a, 40), i, 40);
+        chunks += a.bytes != bytes;
+        bytes = a.bytes;
+    }
+    assert_true(a.bytes < 2 * 200 * (40 + 8) + 200); /* it doubles; sanitizers keep blocks apart */
+    assert_true(chunks < 9);
+    arena_fini(&a);
+    assert_int_equal(a.bytes, 0);
+}
+
 static void test_regrow(void **state)
 {
     struct arena a;
@@ -131,8 +150,11 @@ static void test_impossible_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_do_not_overlap), cmocka_unit_test(test_regrow),
-        cmocka_unit_test(test_regrow_large),          cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_blocks_do_not_overlap),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_regrow),
+        cmocka_unit_test(test_regrow_large),
+        cmocka_unit_test(test_strings),
         cmocka_unit_test(test_impossible_sizes),
     };
 
