@@ -437,12 +437,13 @@ int cursor_pin(struct request *rq, int64_t id, const char *ns)
     return rc;
 }
 
-/* Not so when only its client has gone: a cursor belongs to the session, not to the connection. */
+/* An idle cursor outlives its client's connection, for it belongs to the session. A getMore that
+ * has not come to its end when the client goes takes the cursor with it, as any failure does. */
 static bool was_killed(struct request *rq)
 {
     int code = atomic_load(&rq->op.interrupt);
 
-    return code != 0 && code != ERR_CLIENT_DISCONNECT;
+    return code != 0 && (code != ERR_CLIENT_DISCONNECT || rq->phase == REQUEST_RUN);
 }
 
 void cursor_unpin(struct request *rq)

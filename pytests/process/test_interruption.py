@@ -112,6 +112,24 @@ def test_cursor_of_a_killed_wait_is_freed(server, client, db):
     assert streams(client) == {**streams(client), "open": before, "parked": 0}
 
 
+def test_cursor_of_a_waiting_client_that_goes(server, client, db):
+    """The getMore is killed and takes its cursor with it; one that nobody waits on stays."""
+    before = streams(client)["open"]
+    watch = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    with RawClient(server.port) as other:
+        with RawClient(server.port) as waiter:
+            idle = waiter.command(watch, db=db.name)["cursor"]["id"]
+            waited = waiter.command(watch, db=db.name)["cursor"]["id"]
+            more = {"getMore": waited, "collection": "c", "maxTimeMS": 60000}
+            waiter.send(op_msg({**more, "$db": db.name}))
+            until(lambda: streams(client)["parked"] == 1)
+            assert streams(client)["open"] == before + 2
+        until(lambda: streams(client)["open"] == before + 1)
+        assert other.command(more, db=db.name)["code"] == 43
+        assert other.command({**more, "getMore": idle, "maxTimeMS": 1}, db=db.name)["ok"] == 1.0
+        assert other.command({"killCursors": "c", "cursors": [idle]}, db=db.name)["cursorsKilled"] == [idle]
+
+
 # --- who may go on when ------------------------------------------------------------------------
 
 
