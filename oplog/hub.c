@@ -429,7 +429,8 @@ static void wants_name(void *arg, const char *name)
 
 bool hub_wants(struct hub *h, const struct oplog_row *row)
 {
-    static const struct scope widest = {SCOPE_CLUSTER, NULL, NULL, true, true};
+    static const struct scope widest = {
+        .kind = SCOPE_CLUSTER, .expanded = true, .system = true, .migration = true};
     struct wants_arg a = {h, false};
 
     if (atomic_load(&h->streams) == 0)

@@ -170,7 +170,7 @@ bool scope_matches(const struct scope *s, const struct oplog_row *row)
 
     if (s->kind == SCOPE_OPLOG)
         return true;
-    if (row->from_migrate || row->op == 'n')
+    if ((row->from_migrate && !s->migration) || row->op == 'n')
         return false;
     if (row->op != 'c')
         return change_matches(s, row->op, row->ns, row->o);

@@ -16,6 +16,7 @@ struct scope {
     const char *ns; /* COLLECTION: "db.coll" */
     bool expanded;  /* showExpandedEvents: also create, index builds, collMod, views */
     bool system;    /* showSystemEvents */
+    bool migration; /* showMigrationEvents: also entries marked fromMigrate */
 };
 
 /*

@@ -9,15 +9,15 @@
 struct stage_options {
     const char *full_document, *before;
     struct bv resume_after, start_after, start_time;
-    bool cluster, expanded, system, raw_update;
+    bool cluster, expanded, system, migration, raw_update;
     bool allow_config, allow_system_ns;
     bool ignored;
 };
 
 #define OPTION(member) offsetof(struct stage_options, member), FIELD_NULL_OK
 
-/* Null counts as absent for all of them. Options about migrations and lookups by UUID are accepted:
- * nothing migrates here, and lookups always go by UUID. */
+/* Null counts as absent for all of them. matchCollectionUUIDForUpdateLookup asks for what lookups
+ * do anyway: they go by UUID. */
 static const struct field stage_fields[] = {
     {"fullDocument", F_STR, OPTION(full_document)},
     {"fullDocumentBeforeChange", F_STR, OPTION(before)},
@@ -30,7 +30,7 @@ static const struct field stage_fields[] = {
     {"showRawUpdateDescription", F_BOOL, OPTION(raw_update)},
     {"allowToRunOnConfigDB", F_BOOL, OPTION(allow_config)},
     {"allowToRunOnSystemNS", F_BOOL, OPTION(allow_system_ns)},
-    {"showMigrationEvents", F_BOOL, OPTION(ignored)},
+    {"showMigrationEvents", F_BOOL, OPTION(migration)},
     {"matchCollectionUUIDForUpdateLookup", F_BOOL, OPTION(ignored)},
     {NULL, 0, 0, 0},
 };
@@ -136,6 +136,7 @@ static void make_scope(struct parsing *p)
 
     s->expanded = p->in.expanded;
     s->system = p->in.system;
+    s->migration = p->in.migration;
     s->db = arena_strdup(p->arena, p->args->db);
     if (p->in.cluster) {
         s->kind = SCOPE_CLUSTER;

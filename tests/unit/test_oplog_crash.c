@@ -179,7 +179,7 @@ static void check_acked(struct db *d, struct op *op, const struct heard *h)
 /* Every row has one entry and every entry its row. */
 static void check_agreement(struct db *d, struct op *op)
 {
-    const struct scope s = {SCOPE_COLLECTION, "db", "db.a", false, false};
+    const struct scope s = {SCOPE_COLLECTION, "db", "db.a", false, false, false};
     struct oplog_reader *r;
     struct oplog_row row;
     struct tcursor *c;

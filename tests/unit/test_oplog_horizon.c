@@ -162,9 +162,10 @@ static void run_writers_and_followers(bool memory, int64_t hub_bytes)
     o.hub_bytes = hub_bytes;
     db_open(&d, memory, &o);
     for (int i = 0; i < 3; i++) {
-        static const struct scope scopes[3] = {{SCOPE_OPLOG, NULL, NULL, false, false},
-                                               {SCOPE_COLLECTION, "db", "db.a", false, false},
-                                               {SCOPE_CLUSTER, NULL, NULL, false, false}};
+        static const struct scope scopes[3] = {
+            {SCOPE_OPLOG, NULL, NULL, false, false, false},
+            {SCOPE_COLLECTION, "db", "db.a", false, false, false},
+            {SCOPE_CLUSTER, NULL, NULL, false, false, false}};
 
         f[i] = (struct follower){.d = &d, .scope = scopes[i], .stop = &stop, .until = &until};
         f[i].position = oplog_visible(d.oplog);
@@ -223,7 +224,7 @@ static void followers_miss_nothing_in_memory(void **state)
 static void ring_and_table_hand_over(void **state)
 {
     struct oplog_options o = roomy;
-    struct scope s = {SCOPE_DATABASE, "db", NULL, false, false};
+    struct scope s = {SCOPE_DATABASE, "db", NULL, false, false, false};
     uint64_t optimes[3000];
     struct oplog_reader *r;
     struct oplog_row row;

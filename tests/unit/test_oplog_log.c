@@ -40,9 +40,9 @@ static void a_new_oplog_begins_with_its_noops(void **state)
 
 static void entries_are_read_back_in_order(void **state)
 {
-    const struct scope coll = {SCOPE_COLLECTION, "db", "db.a", false, false};
-    const struct scope database = {SCOPE_DATABASE, "db", NULL, false, false};
-    const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false};
+    const struct scope coll = {SCOPE_COLLECTION, "db", "db.a", false, false, false};
+    const struct scope database = {SCOPE_DATABASE, "db", NULL, false, false, false};
+    const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false, false};
     uint64_t start, second;
     struct op op;
     struct db d;

@@ -395,8 +395,8 @@ static void a_crash_leaves_all_or_nothing(void **state)
         op_init(&op);
         db_reopen(&d, &roomy);
         st = stats(&d);
-        ids =
-            read_ids(&d, &op, &(struct scope){SCOPE_DATABASE, "db", NULL, false, false}, 0, false);
+        ids = read_ids(&d, &op, &(struct scope){SCOPE_DATABASE, "db", NULL, false, false, false}, 0,
+                       false);
         for (char *p = ids; *p != '\0'; p++)
             n += *p == ' ';
         assert_string_equal(strrchr(ids, ' '), " 899");

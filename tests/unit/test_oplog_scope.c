@@ -17,14 +17,14 @@
 
 /* Scopes under test, in the order of the letters in a row's `seen`. */
 static const struct scope scopes[] = {
-    {SCOPE_COLLECTION, "db", "db.c", false, false}, /* c */
-    {SCOPE_COLLECTION, "db", "db.c", true, false},  /* C */
-    {SCOPE_DATABASE, "db", NULL, false, false},     /* d */
-    {SCOPE_DATABASE, "db", NULL, true, false},      /* D */
-    {SCOPE_CLUSTER, NULL, NULL, false, false},      /* a */
-    {SCOPE_CLUSTER, NULL, NULL, true, false},       /* A */
-    {SCOPE_DATABASE, "db", NULL, false, true},      /* s */
-    {SCOPE_OPLOG, NULL, NULL, false, false},        /* o */
+    {SCOPE_COLLECTION, "db", "db.c", false, false, false}, /* c */
+    {SCOPE_COLLECTION, "db", "db.c", true, false, false},  /* C */
+    {SCOPE_DATABASE, "db", NULL, false, false, false},     /* d */
+    {SCOPE_DATABASE, "db", NULL, true, false, false},      /* D */
+    {SCOPE_CLUSTER, NULL, NULL, false, false, false},      /* a */
+    {SCOPE_CLUSTER, NULL, NULL, true, false, false},       /* A */
+    {SCOPE_DATABASE, "db", NULL, false, true, false},      /* s */
+    {SCOPE_OPLOG, NULL, NULL, false, false, false},        /* o */
 };
 static const char letters[] = "cCdDaAso";
 

@@ -61,11 +61,11 @@ static void a_segment_is_sealed_by_age(void **state)
 static void segments_without_the_name_are_skipped(void **state)
 {
     const struct segment_bounds bounds = {.count = 2};
-    const struct scope a = {SCOPE_COLLECTION, "db", "db.a", false, false};
-    const struct scope c = {SCOPE_COLLECTION, "db", "db.c", false, false};
-    const struct scope db = {SCOPE_DATABASE, "db", NULL, false, false};
-    const struct scope none = {SCOPE_DATABASE, "none", NULL, false, false};
-    const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false};
+    const struct scope a = {SCOPE_COLLECTION, "db", "db.a", false, false, false};
+    const struct scope c = {SCOPE_COLLECTION, "db", "db.c", false, false, false};
+    const struct scope db = {SCOPE_DATABASE, "db", NULL, false, false, false};
+    const struct scope none = {SCOPE_DATABASE, "none", NULL, false, false, false};
+    const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false, false};
     /* two entries to a segment: [10 11] [12 13] [14 15] [16 */
     static const char *const ns[7] = {"db.a", "db.b", "x.a", "x.b", "", "", "db.c"};
     struct segments s;
@@ -96,7 +96,7 @@ static void segments_without_the_name_are_skipped(void **state)
 static void too_many_names_concern_everything(void **state)
 {
     const struct segment_bounds bounds = {.count = 1000};
-    const struct scope none = {SCOPE_DATABASE, "none", NULL, false, false};
+    const struct scope none = {SCOPE_DATABASE, "none", NULL, false, false, false};
     char ns[32];
     struct segments s;
     uint64_t from, to;
@@ -162,7 +162,7 @@ static void write_and_die(const char *path, const char *fault)
 
 static void check_after_crash(const char *path)
 {
-    const struct scope rare = {SCOPE_COLLECTION, "db", "db.rare", false, false};
+    const struct scope rare = {SCOPE_COLLECTION, "db", "db.rare", false, false, false};
     const struct oplog_options o = small_segments();
     char *expected;
     struct oplog_stats st;
@@ -213,8 +213,9 @@ static void segments_are_rebuilt_after_sigkill(void **state)
             op_init(&op);
             db_reopen(&d, &o);
             oplog_stats(d.oplog, &st);
-            ids = read_ids(&d, &op, &(struct scope){SCOPE_DATABASE, "db", NULL, false, false},
-                           st.first, false);
+            ids =
+                read_ids(&d, &op, &(struct scope){SCOPE_DATABASE, "db", NULL, false, false, false},
+                         st.first, false);
             for (char *p = ids; *p != '\0'; p++)
                 n += *p == ' ';
             n += *ids != '\0';
@@ -230,7 +231,7 @@ static void segments_are_rebuilt_after_sigkill(void **state)
  * which shows when they are gone. */
 static void a_reader_does_not_touch_other_segments(void **state)
 {
-    const struct scope rare = {SCOPE_COLLECTION, "db", "db.rare", false, false};
+    const struct scope rare = {SCOPE_COLLECTION, "db", "db.rare", false, false, false};
     struct oplog_options o = small_segments();
     uint64_t optimes[900], start;
     struct tcursor *c;

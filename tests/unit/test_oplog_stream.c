@@ -499,6 +499,26 @@ static void what_invalidates_which_scope(void **state)
     }
 }
 
+static void migrated_entries_are_shown_on_demand(void **state)
+{
+    struct stream_options o = collection();
+
+    (void)state;
+    append("'op': 'i', 'ns': 'd.c', 'ui': " UUID
+           ", 'o': {'_id': 1}, 'o2': {'_id': 1}, 'fromMigrate': true");
+    append("'op': 'c', 'ns': 'd.$cmd', 'ui': " UUID ", 'o': {'drop': 'c'}, 'fromMigrate': true");
+    insert("d.c", 2);
+    open_at(o, T(1));
+    expect("insert", 2);
+    expect_nothing();
+    o.scope.migration = true;
+    open_at(o, T(1));
+    expect("insert", 1);
+    expect("drop", -1);
+    expect("invalidate", -1);
+    expect_end();
+}
+
 static bool accept_none(void *arg, struct op *o, const struct event *e)
 {
     (void)o;
@@ -628,6 +648,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(lost_history, setup, teardown),
         cmocka_unit_test_setup_teardown(a_drop_invalidates_its_collection, setup, teardown),
         cmocka_unit_test_setup_teardown(what_invalidates_which_scope, setup, teardown),
+        cmocka_unit_test_setup_teardown(migrated_entries_are_shown_on_demand, setup, teardown),
         cmocka_unit_test_setup_teardown(a_filter_hides_events_but_not_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(transactions_are_taken_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_chain_is_shown_with_its_last_entry, setup, teardown),

@@ -5,11 +5,11 @@
 #include "base/fault.h"
 #include "oplog/oplog_internal.h"
 
-static const struct scope coll_a = {SCOPE_COLLECTION, "db", "db.a", false, false};
-static const struct scope coll_b = {SCOPE_COLLECTION, "db", "db.b", false, false};
-static const struct scope db_db = {SCOPE_DATABASE, "db", NULL, false, false};
-static const struct scope db_other = {SCOPE_DATABASE, "other", NULL, false, false};
-static const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false};
+static const struct scope coll_a = {SCOPE_COLLECTION, "db", "db.a", false, false, false};
+static const struct scope coll_b = {SCOPE_COLLECTION, "db", "db.b", false, false, false};
+static const struct scope db_db = {SCOPE_DATABASE, "db", NULL, false, false, false};
+static const struct scope db_other = {SCOPE_DATABASE, "other", NULL, false, false, false};
+static const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false, false};
 
 /* --- a commit that a test holds between taking its optime and committing ------------------- */
 
@@ -498,7 +498,7 @@ static void *ping(void *arg)
 static void *pong(void *arg)
 {
     struct pair *p = arg;
-    struct scope s = {SCOPE_COLLECTION, "db", p->ns, false, false};
+    struct scope s = {SCOPE_COLLECTION, "db", p->ns, false, false, false};
     uint64_t position = 0;
     struct oplog_reader *r;
     struct oplog_row row;

@@ -170,7 +170,7 @@ static void read_concern_is_majority(void **state)
 
 static void options_reach_the_stream(void **state)
 {
-    struct stream_options o;
+    struct stream_options o, o2;
 
     (void)state;
     assert_int_equal(parse_on("d", "c", NULL, "{}", &o), 0);
@@ -195,6 +195,9 @@ static void options_reach_the_stream(void **state)
     assert_int_equal(o.scope.kind, SCOPE_DATABASE);
     assert_string_equal(o.scope.db, "d");
     assert_true(o.scope.expanded && o.event.expanded);
+    assert_false(o.scope.migration);
+    assert_int_equal(parse_on("d", "c", NULL, "{'showMigrationEvents': true}", &o2), 0);
+    assert_true(o2.scope.migration);
     assert_int_equal(o.event.full, FULL_REQUIRED);
     assert_int_equal(o.event.before, BEFORE_WHEN_AVAILABLE);
     assert_int_equal(o.start, STREAM_FROM_TIME);
