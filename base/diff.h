@@ -33,13 +33,16 @@ int diff_describe(struct op *op, struct bv diff, bool disambiguate, struct bw *w
 
 /*
  * A diff under construction: a tree with a node per changed document or array, in an arena that
- * outlives it. Names and values are borrowed until diff_write(). Entries come out in the order in
- * which they were added within their section; those of arrays must be added by ascending index.
+ * outlives it. Names and values are borrowed until diff_write(). Entries come out by rank, and in
+ * the order in which they were added; those of arrays must be added by ascending index.
  */
 struct diff_node;
 
 struct diff_node *diff_node_new(struct arena *a, bool array);
-/* Of documents. */
+/* Of documents. The rank of what is added from here on (0 at first), and the end of all ranks:
+ * after diff_arrange() nothing is added. */
+void diff_rank(struct diff_node *n, uint32_t rank);
+void diff_arrange(struct diff_node *n);
 void diff_delete(struct diff_node *n, const char *name, uint32_t name_len);
 void diff_update(struct diff_node *n, const char *name, uint32_t name_len, struct bv v);
 void diff_insert(struct diff_node *n, const char *name, uint32_t name_len, struct bv v);

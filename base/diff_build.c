@@ -20,7 +20,8 @@ struct diff_entry {
     struct diff_entry *next;
     const char *name; /* documents */
     uint32_t name_len;
-    uint32_t index;        /* arrays */
+    uint32_t index; /* arrays */
+    uint32_t rank;
     struct bv v;           /* of updates and inserts */
     struct diff_node *sub; /* of nested diffs */
 };
@@ -31,6 +32,8 @@ static const char *const section_names[] = {"d", "u", "i"};
 
 struct diff_list {
     struct diff_entry *head, *last;
+    uint32_t n;
+    bool mixed; /* not by rank */
 };
 
 struct diff_node {
@@ -38,6 +41,7 @@ struct diff_node {
     struct diff_list lists[SECTIONS]; /* arrays keep all entries in SECTION_SUB */
     uint64_t bytes;
     int64_t new_len; /* arrays: -1 when not truncated */
+    uint32_t rank;   /* of the next entry */
     bool array;
 };
 
@@ -66,14 +70,17 @@ static struct diff_entry *add(struct diff_node *n, enum section s, const char *n
 
     e->name = name;
     e->name_len = name_len;
+    e->rank = n->rank;
     if (l->head == NULL) {
         l->head = e;
         if (s != SECTION_SUB)
             n->bytes += SECTION_BYTES;
     } else {
+        l->mixed |= l->last->rank > e->rank;
         l->last->next = e;
     }
     l->last = e;
+    l->n++;
     n->bytes += (uint64_t)name_len + 2;
     return e;
 }
@@ -100,6 +107,57 @@ void diff_sub(struct diff_node *n, const char *name, uint32_t name_len, struct d
 {
     add(n, SECTION_SUB, name, name_len)->sub = sub;
     n->bytes += 1 + sub->bytes;
+}
+
+void diff_rank(struct diff_node *n, uint32_t rank)
+{
+    n->rank = rank;
+}
+
+static struct diff_entry *merge(struct diff_entry *a, struct diff_entry *b)
+{
+    struct diff_entry *head = NULL, **tail = &head;
+
+    while (a != NULL && b != NULL) {
+        struct diff_entry **from = b->rank < a->rank ? &b : &a;
+
+        *tail = *from;
+        tail = &(*from)->next;
+        *from = *tail;
+    }
+    *tail = a != NULL ? a : b;
+    return head;
+}
+
+/* The first n entries of a list by rank, cut off from the others. */
+static struct diff_entry *sort(struct diff_entry *e, uint32_t n)
+{
+    struct diff_entry *rest = e;
+
+    if (n == 1) {
+        e->next = NULL;
+        return e;
+    }
+    for (uint32_t i = 0; i < n / 2; i++)
+        rest = rest->next;
+    rest = sort(rest, n - n / 2);
+    return merge(sort(e, n / 2), rest);
+}
+
+static void sort_list(struct diff_list *l)
+{
+    l->head = sort(l->head, l->n);
+    l->mixed = false;
+    for (struct diff_entry *e = l->head; e != NULL; e = e->next)
+        l->last = e;
+}
+
+void diff_arrange(struct diff_node *n)
+{
+    for (int s = 0; s < SECTIONS; s++) {
+        if (n->lists[s].mixed)
+            sort_list(&n->lists[s]);
+    }
 }
 
 static uint32_t digits(uint32_t x)

@@ -4,7 +4,8 @@
  *
  * One walk over tree and document writes the new document front to back and notes its diff: what
  * no path names is copied, changed fields stay where they are, new ones come after the old ones in
- * the order of the tree. Of repeated names in a document the first one is meant.
+ * the order of the tree, which is also that of the diff. Of repeated names in a document the first
+ * one is meant.
  *
  * At an array the children of a node are indexes, or stand for all elements ($[]) or those that
  * pass a filter ($[id]); where several of them meet at one element they are merged. The positional
@@ -266,8 +267,10 @@ static int apply_doc(struct update_apply *x, const struct update_node *n, struct
             continue;
         }
         seen[child - n->children] = true;
+        diff_rank(diff, (uint32_t)(child - n->children));
         TRY_RETURN(apply_value(x, *child, &s, e.v));
     }
+    diff_arrange(diff);
     return add_fields(x, n, seen, diff);
 }
 

@@ -151,6 +151,19 @@ def test_update_descriptions(db):
     ]
 
 
+def test_updates_are_told_by_path_not_by_place(db):
+    """In the order in which paths are worked on: names as text, numbers by value, by level."""
+    db.c.insert_one({"_id": 1, "z": 1, "b": {"y": 1, "x": 1, "10": 1, "9": 1}, "a": 1, "gone": 1, "away": 1})
+    with db.c.watch() as stream:
+        db.c.update_one({"_id": 1}, {
+            "$set": {"z": 2, "b.y": 2, "b.x": 2, "b.10": 2, "b.9": 2, "a": 2, "n": 2, "m": 2},
+            "$unset": {"gone": 1, "away": 1}})
+        description = stream.next()["updateDescription"]
+    assert list(description["updatedFields"]) == ["a", "z", "m", "n", "b.9", "b.10", "b.x", "b.y"]
+    assert description["removedFields"] == ["away", "gone"]
+    assert list(db.c.find_one()) == ["_id", "z", "b", "a", "m", "n"]
+
+
 def test_raw_update_description(client, db):
     db.c.insert_one({"_id": 1})
     reply = open_raw(db, "c", {"showRawUpdateDescription": True})
