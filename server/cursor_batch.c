@@ -112,6 +112,8 @@ static void end_reply(struct request *rq, struct cursor_entry *e, int64_t id)
     bw_end(w);
     if (c->ops->resume_token != NULL)
         bw_bv(w, "postBatchResumeToken", c->ops->resume_token(c, &rq->op.arena));
+    if (c->invalidated)
+        bw_bool(w, "invalidated", true);
     bw_i64(w, "id", id);
     bw_str(w, "ns", c->ns);
     bw_end(w);

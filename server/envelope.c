@@ -210,12 +210,32 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
 
 /* --- rules across fields ---------------------------------------------------------------------- */
 
-/* Stages that apiStrict refuses: those that show the server's own state. */
+static int check_api_stream(struct request *rq, struct bv spec)
+{
+    static const char *const outside[] = {"showExpandedEvents",
+                                          "showMigrationEvents",
+                                          "showSystemEvents",
+                                          "showRawUpdateDescription",
+                                          "allowToRunOnConfigDB",
+                                          "allowToRunOnSystemNS",
+                                          "matchCollectionUUIDForUpdateLookup"};
+
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+        if (!bv_is_missing(bv_get(spec, outside[i])))
+            return op_fail(&rq->op, ERR_API_STRICT,
+                           "BSON field '$changeStream.%s' is not allowed with apiStrict:true.",
+                           outside[i]);
+    }
+    return 0;
+}
+
+/* Stages that apiStrict refuses: those that show the server's own state, and what is not stable in
+ * those that it allows. */
 static int check_api_stages(struct request *rq)
 {
-    static const char *const outside[] = {"$currentOp",         "$indexStats",
-                                          "$listLocalSessions", "$listSearchIndexes",
-                                          "$listSessions",      "$planCacheStats"};
+    static const char *const outside[] = {
+        "$changeStreamSplitLargeEvent", "$currentOp",    "$indexStats",    "$listLocalSessions",
+        "$listSearchIndexes",           "$listSessions", "$planCacheStats"};
     struct biter it = biter(bv_get(rq->op.cmd, "pipeline"));
     struct belem e, stage;
 
@@ -228,6 +248,8 @@ static int check_api_stages(struct request *rq)
                                "stage %s is not allowed with 'apiStrict: true' in API Version 1",
                                stage.key);
         }
+        if (strcmp(stage.key, "$changeStream") == 0)
+            TRY_RETURN(check_api_stream(rq, stage.v));
     }
     return 0;
 }

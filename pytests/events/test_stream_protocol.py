@@ -157,6 +157,8 @@ def test_an_invalidated_cursor_is_closed_with_its_batch(db):
     more = get_more(db, reply, 5000)
     assert kinds(more["cursor"]["nextBatch"]) == ["drop", "invalidate"]
     assert more["cursor"]["id"] == 0
+    assert list(more["cursor"]) == ["nextBatch", "postBatchResumeToken", "invalidated", "id", "ns"]
+    assert more["cursor"]["invalidated"] is True
     assert pbrt(more) == more["cursor"]["nextBatch"][-1]["_id"]
     assert error_of(lambda: get_more(db, reply)).code == 43
 
@@ -167,9 +169,10 @@ def test_a_full_batch_leaves_the_end_to_the_next(db):
     db.c.drop()
     more = get_more(db, reply, 5000, batchSize=2)
     assert kinds(more["cursor"]["nextBatch"]) == ["drop", "invalidate"]
-    assert more["cursor"]["id"] != 0
+    assert more["cursor"]["id"] != 0 and "invalidated" not in more["cursor"]
     last = get_more(db, reply, 5000)
     assert last["cursor"]["nextBatch"] == [] and last["cursor"]["id"] == 0
+    assert last["cursor"]["invalidated"] is True
     assert pbrt(last) == pbrt(more)
 
 
@@ -295,3 +298,18 @@ def test_read_concern(db):
             assert e.code == code
         else:
             assert db.command("aggregate", "c", **command)["ok"] == 1
+
+
+@pytest.mark.parametrize("option", [
+    "showExpandedEvents", "showMigrationEvents", "showSystemEvents", "showRawUpdateDescription",
+    "allowToRunOnConfigDB", "allowToRunOnSystemNS", "matchCollectionUUIDForUpdateLookup",
+])
+def test_options_outside_the_stable_api(db, option):
+    command = {"aggregate": "c", "pipeline": [{"$changeStream": {option: False}}], "cursor": {}}
+    assert db.command(command, apiVersion="1")["ok"] == 1.0
+    e = error_of(lambda: db.command(command, apiVersion="1", apiStrict=True))
+    assert (e.code, option in str(e)) == (323, True)
+    command["pipeline"] = [{"$changeStream": {"fullDocument": "updateLookup"}}, {"$match": {}}]
+    assert db.command(command, apiVersion="1", apiStrict=True)["ok"] == 1.0
+    command["pipeline"].append({"$changeStreamSplitLargeEvent": {}})
+    assert error_of(lambda: db.command(command, apiVersion="1", apiStrict=True)).code == 323

@@ -148,7 +148,8 @@ static void test_set(void **state)
         {"{'a':{}}", "{'$set':{'a.b.c':1}}", "{'a':{'b':{'c':1}}}", "{'sa':{'i':{'b':{'c':1}}}}"},
         {"{'_id':1}", "{'$set':{'a.0':1,'a.10':2,'a.9':3}}", "{'_id':1,'a':{'0':1,'9':3,'10':2}}",
          "{'i':{'a':{'0':1,'9':3,'10':2}}}"},
-        /* Order: by name, numbers first and by value; old fields keep their place in the document. */
+        /* Order: by name, numbers first and by value; old fields keep their place in the document.
+         */
         {"{'_id':1}", "{'$set':{'b':1,'a':1,'c':1}}", "{'_id':1,'a':1,'b':1,'c':1}",
          "{'i':{'a':1,'b':1,'c':1}}"},
         {"{'_id':2}", "{'$set':{'10':1,'2':1,'x':1}}", "{'_id':2,'2':1,'10':1,'x':1}"},
