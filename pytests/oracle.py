@@ -52,7 +52,17 @@ def key_of(value):
 
 
 def sort_key(token):
-    return token["_data"]
+    """The place that a token names, the same for tokens of both versions: time, kind, index in a
+    transaction, and whether it is an invalidate's. (UUID and key add nothing: a place has one event.)"""
+    data = token["_data"]
+    at = 24 if data[22:24] == "29" else 28  # behind the kind: 0, or 128 in two bytes
+    numbers = int(data[at : at + 2], 16)  # 29: index 0; 2B: one byte follows; 2C: two ...
+    end = at + 2 + 2 * max(0, numbers - 0x2A) + 2
+    return data[:18] + "2B04" + data[22:end]
+
+
+def version_of(token):
+    return int(token["_data"][20:22], 16) // 2
 
 
 def invalidate_of(event):
@@ -102,6 +112,31 @@ def apply_description(document, description):
     for name in description["removedFields"]:
         path = _path(description, name)
         del _parent(document, path)[path[-1]]
+
+
+def describe(diff, path=(), told=None):
+    """The updateDescription that a diff of the oplog stands for."""
+    told = told or {"updatedFields": {}, "removedFields": [], "truncatedArrays": []}
+
+    def name(part):
+        return ".".join((*path, part))
+
+    if diff.get("a"):
+        if "l" in diff:
+            told["truncatedArrays"].append({"field": ".".join(path), "newSize": diff["l"]})
+        for key, part in diff.items():
+            if key[0] == "u":
+                told["updatedFields"][name(key[1:])] = part
+            elif key[0] == "s":
+                describe(part, (*path, key[1:]), told)
+        return told
+    for section in ("u", "i"):
+        told["updatedFields"].update((name(key), value) for key, value in diff.get(section, {}).items())
+    told["removedFields"] += [name(key) for key in diff.get("d", {})]
+    for key, part in diff.items():
+        if key[0] == "s":
+            describe(part, (*path, key[1:]), told)
+    return told
 
 
 # --- the model --------------------------------------------------------------------------------------
@@ -260,9 +295,18 @@ class Replica:
 
     def __init__(self):
         self.collections = {}  # "db.coll": (uuid, {key: bytes})
+        self.parts = {}  # of transactions that are not yet committed: {prevOpTime: operations}
 
     def replay(self, entry):
-        if entry["op"] == "c":
+        if "applyOps" in entry["o"] and entry["op"] == "c":
+            before = entry.get("prevOpTime", {}).get("ts")
+            operations = self.parts.pop(before, []) + entry["o"]["applyOps"]
+            if entry["o"].get("partialTxn"):
+                self.parts[entry["ts"]] = operations
+                return
+            for operation in operations:
+                self.replay(operation)
+        elif entry["op"] == "c":
             self._command(entry["ns"].split(".")[0], entry)
         elif entry["op"] in "iud":
             self._change(entry)
@@ -336,6 +380,15 @@ FILTERS = {
         lambda e: e.get("to", {}).get("coll") == "y"
         or e["operationType"] == "replace" and e["ns"]["db"] == "oracle_a",
     ),
+    "removed": (
+        {"updateDescription.removedFields.0": {"$exists": True}, "clusterTime": {"$type": "timestamp"}},
+        lambda e: bool(e.get("updateDescription", {}).get("removedFields")),
+    ),
+    "neither document": (
+        {"$nor": [{"fullDocument.n": {"$lt": 50}}, {"documentKey._id": {"$type": "string"}}]},
+        lambda e: not (_number(n := (e.get("fullDocument") or {}).get("n")) and n < 50)
+        and not isinstance(e.get("documentKey", {}).get("_id"), str),
+    ),
     "expression": (
         {"$expr": {"$eq": [{"$type": "$documentKey._id"}, "string"]}},
         lambda e: isinstance(e.get("documentKey", {}).get("_id"), str),
@@ -349,15 +402,19 @@ FILTERS = {
 class Options:
     """What a stream watches and how: scope (), (db,) or (db, coll), and its options."""
 
-    def __init__(self, scope, expanded=False, full="default", before="off", filter=None):
+    def __init__(self, scope, expanded=False, full="default", before="off", filter=None, raw=False,
+                 split=False, version=2):
         self.scope = scope
         self.expanded = expanded
         self.full = full
         self.before = before
         self.filter = filter
+        self.raw = raw  # rawUpdateDescription
+        self.split = split  # the pipeline ends with $changeStreamSplitLargeEvent
+        self.version = version  # of tokens
 
     def __repr__(self):
-        return f"Options{(self.scope, self.expanded, self.full, self.before, self.filter)}"
+        return f"Options{tuple(vars(self).values())}"
 
     def stage(self, **start):
         stage = dict(start)
@@ -369,11 +426,14 @@ class Options:
             stage["fullDocument"] = self.full
         if self.before != "off":
             stage["fullDocumentBeforeChange"] = self.before
+        if self.raw:
+            stage["showRawUpdateDescription"] = True
         return stage
 
     def pipeline(self, **start):
         match = [{"$match": FILTERS[self.filter][0]}] if self.filter else []
-        return [{"$changeStream": self.stage(**start)}, *match]
+        split = [{"$changeStreamSplitLargeEvent": {}}] if self.split else []
+        return [{"$changeStream": self.stage(**start)}, *match, *split]
 
     def _in_scope(self, event):
         names = [tuple(event["ns"].values())]
@@ -404,6 +464,13 @@ class Options:
                 e.pop("fullDocument", None)
         return e
 
+    def fails(self, event):
+        """Whether the event ends the stream with error 47: an image that must be there is not."""
+        kind = event["operationType"]
+        if self.before == "required" and kind in ("update", "replace", "delete"):
+            return event["fullDocumentBeforeChange"] is None
+        return self.full == "required" and kind == "update" and event["fullDocument"] is None
+
     def expected(self, log):
         """All that a stream of these options would show of the log, whatever ended in between."""
         shown = []
@@ -424,23 +491,42 @@ class Shown:
     """An event as a stream shows it, or the silent end of a stream that filters `invalidate`."""
 
     def __init__(self, options, event, source, visible):
-        self.options, self.event, self.source, self.visible = options, event, source, visible
+        self.options, self.event, self.source = options, event, source
         self.token = sort_key(event["_id"])
-        self.ends = event["operationType"] == "invalidate"
+        self.fails = visible and event is source and options.fails(source)
+        self.ends = event["operationType"] == "invalidate" or self.fails
+        self.visible = visible and not self.fails
         self._bytes = None
 
     def check(self, model, raw, where):
         """Asserts that these are the bytes of the event."""
-        if self.source["operationType"] == "update" and self.options.full == "updateLookup":
-            got = decode(raw)
-            assert model.looked_up(self.source, got["fullDocument"]), f"{where}: lookup {got}"
-            event = {**self.options.shape(self.event), "fullDocument": got["fullDocument"]}
-            assert raw == encode(event), f"{where}: expected {event}, got {got}"
+        update = self.source["operationType"] == "update"
+        looks_up = update and self.options.full == "updateLookup"
+        if self.options.version == 1 or looks_up or update and self.options.raw:
+            event = self._like(model, decode(raw), looks_up, where)
+            assert raw == encode(event), f"{where}: expected {event}, got {decode(raw)}"
             return
         if self._bytes is None:
             self._bytes = encode(self.options.shape(self.event))
         if raw != self._bytes:
             raise AssertionError(f"{where}: expected {decode(self._bytes)}, got {decode(raw)}")
+
+    def _like(self, model, got, looks_up, where):
+        """The event with what only the server knows, which is checked first."""
+        event = self.options.shape(self.event)
+        if self.options.version == 1:
+            assert version_of(got["_id"]) == 1 and sort_key(got["_id"]) == self.token, where
+            event["_id"] = got["_id"]
+        if looks_up:
+            assert model.looked_up(self.source, got["fullDocument"]), f"{where}: lookup {got}"
+            event["fullDocument"] = got["fullDocument"]
+        if self.options.raw and "updateDescription" in event:
+            told = {k: v for k, v in event["updateDescription"].items() if k != "disambiguatedPaths"}
+            raw = got["rawUpdateDescription"]
+            assert list(raw) == ["$v", "diff"] and describe(raw["diff"]) == told, f"{where}: {raw} for {told}"
+            event = {"rawUpdateDescription" if k == "updateDescription" else k: v for k, v in event.items()}
+            event["rawUpdateDescription"] = raw
+        return event
 
 
 class Expected:
@@ -468,14 +554,23 @@ class Expected:
             last, ends = first + limit, False
         return [s for s in self.shown[first:last] if s.visible], ends
 
-    def check(self, model, got, first, whole, ended):
-        """Compares a stream's events (bytes) with the run from `first`; `whole`: to its end."""
-        events, ends = self.run(first, None if whole else len(got) + 1)
+    def fails(self, first):
+        """Whether the stream from there ends with an error."""
+        at = bisect.bisect_left(self._ends, first)
+        return at < len(self._ends) and self.shown[self._ends[at]].fails
+
+    def check(self, model, part, first, whole):
+        """Compares what a stream gave with the run from `first`; `whole`: to its end."""
+        got = part.events
+        events, ends = self.run(first, None if whole or part.failed else len(got) + 1)
         where = f"{self.options} from {first}"
         assert len(got) <= len(events), f"{where}: too many events: {decode(got[len(events)])}"
         for raw, event in zip(got, events):
             event.check(model, raw, where)
-        if whole:
+        if part.failed:  # what was in the batch already is not shown
+            assert self.fails(first), f"{where}: no image is missing"
+        elif whole:
             missing = events[len(got) :]
             assert not missing, f"{where}: {len(missing)} events are missing, first {missing[0].token}"
-            assert ended == ends, f"{where}: ended {ended}, wanted {ends}"
+            assert not self.fails(first), f"{where}: an image is missing"
+            assert part.ended == ends, f"{where}: ended {part.ended}, wanted {ends}"

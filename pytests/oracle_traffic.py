@@ -24,6 +24,7 @@ REFUSALS = {
     14: "TypeMismatch",
     16: "InvalidLength",
     20: "IllegalOperation: rename to itself, a reserved name",
+    24: "LockTimeout: in a transaction",
     26: "NamespaceNotFound",
     27: "IndexNotFound",
     28: "PathNotViable",
@@ -33,7 +34,10 @@ REFUSALS = {
     72: "InvalidOptions",
     85: "IndexOptionsConflict",
     86: "IndexKeySpecsConflict",
+    112: "WriteConflict: in a transaction",
     171: "CannotIndexParallelArrays",
+    246: "SnapshotUnavailable: the collection has changed since the transaction began",
+    251: "NoSuchTransaction: it was aborted",
     10003: "the target of a rename exists",
     11000: "DuplicateKey",
     16836: "$push to what is not an array",
@@ -304,6 +308,37 @@ class Writer(threading.Thread):
         self.told[self.marker] += result.inserted_count + result.modified_count + result.upserted_count
         self.deleted += result.deleted_count
 
+    def do_transaction(self, coll):
+        """A few changes of any collections, together or not at all."""
+        told = deleted = 0
+        with self.client.start_session() as session:
+            session.start_transaction()
+            for _ in range(1 + self.rng.randrange(6)):
+                n, d = self._change_in(session)
+                told, deleted = told + n, deleted + d
+            if self.rng.random() < 0.2:
+                session.abort_transaction()
+                return
+            session.commit_transaction()
+        self.told[self.marker] += told
+        self.deleted += deleted
+
+    def _change_in(self, session):
+        """One change; how many changes carry the marker, and how many documents were deleted."""
+        coll = self.client[self.rng.choice(DATABASES)][self.rng.choice(COLLECTIONS)]
+        kind = self.rng.randrange(5)
+        if kind == 0:
+            return 0, coll.delete_one(self._query(), session=session).deleted_count
+        if kind == 1:
+            coll.insert_one({"_id": ObjectId(), "m": self._mark(), **document(self.rng)}, session=session)
+            return 1, 0
+        if kind == 2:
+            new = {"m": self._mark(), **document(self.rng)}
+            return coll.replace_one(self._query(), new, session=session).modified_count, 0
+        update, options = operator_update(self.rng)
+        change = coll.update_many if kind == 3 and self.rng.random() < 0.3 else coll.update_one
+        return change(self._query(), self._marked(update), session=session, **options).modified_count, 0
+
     def ddl_create(self, coll):
         images = {"changeStreamPreAndPostImages": {"enabled": True}} if self.rng.random() < 0.6 else {}
         coll.database.command("create", coll.name, **images)
@@ -350,6 +385,7 @@ class Part:
         self.events, self.tokens = [], []
         self.initial = None
         self.ended = False
+        self.failed = False  # with error 47: an image that was required is missing
 
 
 class Stream:
@@ -361,11 +397,24 @@ class Stream:
         self.db = client.get_database(scope[0] if scope else "admin", codec_options=RAW)
         self.coll = scope[1] if len(scope) == 2 else 1
         self.batch = {} if batch is None else {"batchSize": batch}
-        reply = self.db.command("aggregate", self.coll, pipeline=options.pipeline(**start),
-                                cursor=self.batch, codec_options=RAW)
+        version = {} if options.version == 2 else {"$_generateV2ResumeTokens": False}
+        reply = self._command("aggregate", self.coll, pipeline=options.pipeline(**start), cursor=self.batch, **version)
+        if reply is None:
+            return
         self.part.initial = reply["cursor"]["postBatchResumeToken"]["_data"]
         self.ns = reply["cursor"]["ns"].split(".", 1)[1]
         self._take(reply["cursor"]["firstBatch"], reply["cursor"])
+
+    def _command(self, *args, **kwargs):
+        """The reply; None: an image is missing, and the stream is at its end."""
+        try:
+            return self.db.command(*args, **kwargs, codec_options=RAW)
+        except OperationFailure as e:
+            if e.code != 47:
+                raise
+            self.part.failed = self.part.ended = True
+            self.id = 0
+            return None
 
     def _take(self, batch, cursor):
         self.part.events += [event.raw for event in batch]
@@ -377,9 +426,8 @@ class Stream:
 
     def more(self, max_time_ms):
         """One getMore; the number of events it brought."""
-        reply = self.db.command("getMore", Int64(self.id), collection=self.ns, maxTimeMS=max_time_ms,
-                                **self.batch, codec_options=RAW)
-        return self._take(reply["cursor"]["nextBatch"], reply["cursor"])
+        reply = self._command("getMore", Int64(self.id), collection=self.ns, maxTimeMS=max_time_ms, **self.batch)
+        return 0 if reply is None else self._take(reply["cursor"]["nextBatch"], reply["cursor"])
 
     def kill(self):
         if self.id:
@@ -389,11 +437,16 @@ class Stream:
 def random_options(rng):
     scope = rng.choice(((), (rng.choice(DATABASES),), (rng.choice(DATABASES), rng.choice(COLLECTIONS)),
                         (rng.choice(DATABASES), rng.choice(COLLECTIONS))))
-    full = rng.choice(("default", "updateLookup", "whenAvailable"))
+    full = rng.choice(("default", "updateLookup", "whenAvailable", "required"))
+    before = rng.choice(("off", "whenAvailable", "required"))
     chosen = rng.choice(sorted(FILTERS)) if rng.random() < 0.4 else None
-    if chosen and "document" in chosen and full == "updateLookup":
-        full = "default"  # what a lookup gives cannot be told beforehand
-    return Options(scope, rng.random() < 0.5, full, rng.choice(("off", "whenAvailable")), chosen)
+    if chosen and "document" in chosen:
+        # what a lookup gives cannot be told beforehand; whether an image is missing that the filter
+        # could have done without must not matter
+        full = rng.choice(("default", "whenAvailable")) if before != "required" else "default"
+    raw = rng.random() < 0.2 and chosen not in ("change", "removed")
+    version = 1 if rng.random() < 0.2 else 2
+    return Options(scope, rng.random() < 0.5, full, before, chosen, raw, rng.random() < 0.2, version)
 
 
 class Watcher(threading.Thread):
