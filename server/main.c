@@ -249,13 +249,25 @@ static void server_fini(struct server *s)
 
 /* The allocator keeps what was freed for the next burst; past this it is given back. */
 #define KEPT_BYTES (128u * 1024 * 1024)
+#define QUIET_MOST 1000 /* requests in a second */
+
+/* Looking at the allocator holds its locks while it walks all free pieces, so a busy server does
+ * not; it would use the memory again anyway. */
+static void give_memory_back(struct server *s)
+{
+    static int64_t last;
+    int64_t requests = atomic_load_explicit(&s->counters.requests, memory_order_relaxed);
+
+    if (requests - last < QUIET_MOST && mallinfo2().fordblks > KEPT_BYTES)
+        malloc_trim(0);
+    last = requests;
+}
 
 /* Once a second, on the schema thread. */
 static void tick(struct server *s)
 {
     database_tick(s);
-    if (mallinfo2().fordblks > KEPT_BYTES)
-        malloc_trim(0);
+    give_memory_back(s);
 }
 
 /* Everything after the settings are known. */
