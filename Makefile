@@ -7,7 +7,8 @@
 #   make check   test + lint + perf-guard + asan-test + tsan-test + fuzz-short, as .ci/run does
 #   make crash   kills the server CRASH_KILLS times (CRASH_SEED repeats a run) and looks at what is left
 #   make fuzz    every fuzz target for FUZZ_SECONDS (60); FUZZ="match update" chooses some
-#   make bench   the benchmarks: measured, ceiling, ratio
+#   make bench   the benchmarks: measured, ceiling, ratio, peer (BENCH_ARGS=--quick: rough, 90 s);
+#                make bench-docs makes docs/performance.md of the result
 #   make docs    generate docs/compatibility.md from the tables
 #
 # V=1 shows the commands. WT_PREFIX=/path builds against a WiredTiger installed there instead of Debian's.
@@ -125,9 +126,17 @@ crash: test-deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(B)/tests/crash/runneld-crashfs
 	$(PYTEST) -s --crash-kills $(CRASH_KILLS) $(if $(CRASH_SEED),--crash-seed $(CRASH_SEED)) pytests/crash
 
-bench: deps
+bench: deps bench-peers
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)
 	python3 tests/bench/bench.py --build $(B) $(BENCH_ARGS)
+
+# Other servers to compare with; what cannot be had is left out.
+bench-peers:
+	@scripts/setup-peers.sh build
+
+# docs/performance.md from the newest result.
+bench-docs:
+	python3 scripts/gen_performance.py build/bench.json
 
 # Instructions per operation of the hot paths, against tests/bench/instructions.txt.
 perf-guard: deps
@@ -222,6 +231,7 @@ lint: deps
 	python3 tests/lint/check_layers.py
 	python3 tests/lint/check_tables.py
 	python3 scripts/gen_compatibility.py --check
+	python3 scripts/gen_performance.py --check
 	@clang-format --dry-run --Werror $(C_FILES)
 	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr -j$(JOBS) \
 		--suppressions-list=tests/lint/cppcheck.supp --enable=warning,performance,portability \
@@ -247,7 +257,7 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all bench perf-guard crash lib unit integration run demo deps test-deps test build-tests pytests asan-test \
+.PHONY: all bench bench-peers bench-docs perf-guard crash lib unit integration run demo deps test-deps test build-tests pytests asan-test \
 	tsan-test fuzz fuzz-build fuzz-short lint lint-build check format docs install clean
 .NOTPARALLEL: check
 -include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(wildcard $(B)/tests/bench/*.d) $(UNIT_BIN:=.d) $(MONGOC_BIN:=.d) \

@@ -110,11 +110,14 @@ def main():
     parser.add_argument("--only", help="sections, comma-separated: " + ", ".join(sections.ALL))
     parser.add_argument("--peer", default="secantus",
                         help="secantus, mongod, a URI of a server that runs already, or none")
+    parser.add_argument("--note", help="what a reader of the result should know")
     parser.add_argument("--json", default="build/bench.json", type=pathlib.Path)
     args = parser.parse_args()
     build = args.build.resolve()
     bench = Bench(build, QUICK if args.quick else FULL, peer_factory(build, args.peer))
     run(bench, args.only.split(",") if args.only else None)
+    if args.note:
+        bench.results.note(args.note)
     command = "make bench" + (' BENCH_ARGS="--quick"' if args.quick else "")
     args.json.write_text(json.dumps(bench.results.as_json(command), indent=1) + "\n")
     print(bench.results.verdict())

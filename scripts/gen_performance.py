@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes docs/performance.md and its plots from a result of the benchmark.
+
+    gen_performance.py                    from docs/performance/result.json
+    gen_performance.py build/bench.json   takes that result over first
+    gen_performance.py --check            fails when the files are not what the result makes them
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/bench"))
+
+from plot import plot  # noqa: E402
+from results import show  # noqa: E402
+
+FOLDER = ROOT / "docs/performance"
+PAGE = ROOT / "docs/performance.md"
+RESULT = FOLDER / "result.json"
+
+TEXT = """# Performance
+
+<!-- Made by scripts/gen_performance.py from performance/result.json: do not edit. -->
+
+    {command}
+
+{machine}. Client and servers share these cores. A figure is the median of interleaved repeats; only
+ratios within one run are worth comparing. {verdict}.
+
+- *skeleton*: our executor, connections and group commit around the same WiredTiger rows, with nothing
+  parsed (`tests/bench/skeleton.c`); *echo*: the skeleton answering finds out of memory.
+- *bare WiredTiger*: the same rows through WiredTiger alone (`tests/bench/bare.c`); *bare sockets*: the
+  same bytes over loopback.
+- A delivery latency counts from when the insert was due to be sent until its event is there.
+- Peer: {peer}.
+
+## Targets
+
+{table}
+{notes}
+## How cost grows
+
+{plots}"""
+
+
+def row_line(row):
+    verdict = {True: "met", False: "**missed**", None: ""}[row["met"]]
+    ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    cells = [str(row["number"]), f"{row['name']} ({row['unit']})", show(row["measured"]),
+             show(row["ceiling"]) + (f" ({row['ceiling_name']})" if row["ceiling_name"] else ""),
+             ratio, show(row["peer"]), row["target"] or "", verdict]
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(rows):
+    head = ["| # | workload | measured | ceiling | ratio | peer | target | |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    return "\n".join(head + [row_line(r) for r in rows]) + "\n"
+
+
+def plots(result):
+    """{file name: (caption, SVG text)}"""
+    series = result["series"]
+    out = {}
+    if series.get("insert"):
+        points = series["insert"]
+        lines = [(name, [(p[0], p[i]) for p in points])
+                 for i, name in ((1, "runneld"), (2, "skeleton"), (3, result["peer"] or "peer"))]
+        out["insert.svg"] = ("Single durable inserts by connections",
+                             plot("Durable inserts of 200 B", "connections", "inserts a second", lines))
+    if series.get("parked"):
+        points = series["parked"]
+        lines = [("writes a second", [(p[0], p[1]) for p in points]),
+                 ("CPU per write", [(p[0], p[2]) for p in points])]
+        out["parked.svg"] = ("Writers beside watchers that are parked on other collections",
+                             plot("Beside parked watchers, relative to none", "parked watchers",
+                                  "times as without", lines))
+    if series.get("resume"):
+        out["resume.svg"] = ("Resuming with foreign entries behind the token, 100 matching at the end",
+                             plot("Far resume: time to the first event", "foreign entries",
+                                  "milliseconds", [("runneld", series["resume"])]))
+    return out
+
+
+def series_table(name, points):
+    heads = {"insert.svg": ("connections", "runneld /s", "skeleton /s", "peer /s"),
+             "parked.svg": ("parked watchers", "writes, × none", "CPU per write, × none"),
+             "resume.svg": ("foreign entries", "first event, ms")}[name]
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    lines += ["| " + " | ".join([f"{p[0]:g}"] + [show(x) for x in p[1:]]) + " |" for p in points]
+    return "\n".join(lines)
+
+
+def page(result, drawn):
+    parts = []
+    for name, (caption, _) in drawn.items():
+        points = result["series"][name.split(".")[0]]
+        parts.append(f"{caption}:\n\n![{caption}](performance/{name})\n\n{series_table(name, points)}\n")
+    notes = "\n".join(f"- {n}" for n in result["notes"])
+    verdict = result["verdict"]
+    return TEXT.format(command=result["command"], machine=result["machine"],
+                       verdict=verdict[0].upper() + verdict[1:],
+                       peer=result["peer"] or "none at hand", table=table(result["rows"]),
+                       notes=notes + "\n" if notes else "", plots="\n".join(parts))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("result", nargs="?", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    if args.result is not None:
+        shutil.copyfile(args.result, RESULT)
+    result = json.loads(RESULT.read_text())
+    drawn = plots(result)
+    files = {FOLDER / name: svg for name, (_, svg) in drawn.items()}
+    files[PAGE] = page(result, drawn)
+    if args.check:
+        stale = [str(p.relative_to(ROOT)) for p, new in files.items()
+                 if not p.exists() or p.read_text() != new]
+        if stale:
+            print("not what performance/result.json makes of them: " + ", ".join(stale))
+        return 1 if stale else 0
+    for path, new in files.items():
+        path.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
