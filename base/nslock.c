@@ -201,23 +201,6 @@ int nslock_try(struct nslock_table *t, const char *name, enum nslock_mode mode, 
     return rc;
 }
 
-int nslock_upgrade(struct nslock *l)
-{
-    struct nslock_entry *e = l->entry;
-    int rc = ERR_LOCK_TIMEOUT;
-
-    ASSERT(e != NULL && l->mode == NSLOCK_SHARED);
-    mutex_lock(&e->shard->mx);
-    if (e->shared == 1) {
-        e->shared = 0;
-        e->exclusive = true;
-        l->mode = NSLOCK_EXCLUSIVE;
-        rc = 0;
-    }
-    mutex_unlock(&e->shard->mx);
-    return rc;
-}
-
 void nslock_release(struct nslock_table *t, struct nslock *l)
 {
     struct nslock_entry *e = l->entry;

@@ -34,9 +34,6 @@ int nslock_acquire(struct nslock_table *t, struct op *op, const char *name, enum
 /* 0: held. ERR_LOCK_TIMEOUT: taken by someone else; nothing registered. For internal tasks. */
 int nslock_try(struct nslock_table *t, const char *name, enum nslock_mode mode,
                struct nslock *ret) MUST_CHECK;
-/* A shared handle becomes exclusive, when nobody else holds the name. 0, or ERR_LOCK_TIMEOUT: it is
- * shared still. */
-int nslock_upgrade(struct nslock *l) MUST_CHECK;
 /* Does nothing for a handle that is not held. Wakes waiters. */
 void nslock_release(struct nslock_table *t, struct nslock *l);
 

@@ -46,11 +46,10 @@ int ddl_create_in_txn(struct op *op, const char *ns, struct bv options)
     int rc;
 
     ASSERT(op->on_schema_thread);
-    TRY_RETURN(txn_touch(op, ns, &c));
+    TRY_RETURN(txn_touch(op, ns, NSLOCK_EXCLUSIVE, &c));
     if (c->k != NULL)
         return op_fail(op, ERR_NAMESPACE_EXISTS, "Collection %s already exists.", ns);
     TRY_RETURN(ddl_check_db_case(op, ns));
-    TRY_RETURN(txn_lock_alone(op, c));
     k = ddl_new_coll(op, ns, options);
     TRY(ddl_make_tables(op, k));
     TRY(adopt(op, c, k));
@@ -96,10 +95,12 @@ int ddl_create_indexes_in_txn(struct op *op, const char *ns, struct bv specs, bo
     struct txn_coll *c;
     size_t n;
 
-    TRY_RETURN(txn_touch(op, ns, &c));
-    ret->created_collection = c->k == NULL;
-    if (c->k == NULL)
+    TRY_RETURN(txn_touch(op, ns, NSLOCK_SHARED, &c));
+    ret->created_collection = c == NULL || c->k == NULL;
+    if (ret->created_collection) {
         TRY_RETURN(ddl_create_in_txn(op, ns, bv_empty_doc));
+        TRY_RETURN(txn_touch(op, ns, NSLOCK_EXCLUSIVE, &c));
+    }
     TRY_RETURN(ddl_new_specs(op, c->k, specs, ignore_unknown, todo, &n));
     if (n > 0 && (!c->created || c->docs > 0))
         return op_fail(op, ERR_NOT_SUPPORTED_IN_TXN,

@@ -196,10 +196,10 @@ void txn_abort(struct txn *t)
  * 0, INT_PARK, or 24 when it has waited for as long as it may. The end of the wait is kept in
  * op->park_deadline_us, which survives a park.
  */
-static int take_lock(struct op *op, const char *name, struct nslock *ret)
+static int take_lock(struct op *op, const char *name, enum nslock_mode mode, struct nslock *ret)
 {
     int64_t wait_ms = atomic_load(&op->database->txns->lock_wait_ms);
-    int rc = nslock_acquire(op->database->locks, op, name, NSLOCK_SHARED, ret);
+    int rc = nslock_acquire(op->database->locks, op, name, mode, ret);
 
     if (rc == INT_PARK && wait_ms >= 0) {
         int64_t now_us = clock_mono_us();
@@ -208,8 +208,8 @@ static int take_lock(struct op *op, const char *name, struct nslock *ret)
             op->park_deadline_us = now_us + wait_ms * 1000;
         if (now_us >= op->park_deadline_us) {
             op->unpark(op);
-            rc = op_fail(op, ERR_LOCK_TIMEOUT, "Unable to acquire IX lock on '%s' within %lldms.",
-                         name, (long long)wait_ms);
+            rc = op_fail(op, ERR_LOCK_TIMEOUT, "Unable to acquire %s lock on '%s' within %lldms.",
+                         mode == NSLOCK_SHARED ? "IX" : "X", name, (long long)wait_ms);
         }
     }
     if (rc != INT_PARK)
@@ -230,7 +230,7 @@ static int lock_db(struct op *op, const char *ns)
             return 0;
     }
     name = arena_strndup(&t->arena, ns, len);
-    TRY_RETURN(take_lock(op, name, &lock));
+    TRY_RETURN(take_lock(op, name, NSLOCK_SHARED, &lock));
     d = ARENA_NEW(&t->arena, struct txn_db);
     d->name = name;
     d->lock = lock;
@@ -270,7 +270,7 @@ static int look_up(struct op *op, const char *ns, struct coll **ret)
     return rc;
 }
 
-int txn_touch(struct op *op, const char *ns, struct txn_coll **ret)
+int txn_touch(struct op *op, const char *ns, enum nslock_mode mode, struct txn_coll **ret)
 {
     struct txn *t = op->txn;
     struct nslock lock = {0};
@@ -284,12 +284,15 @@ int txn_touch(struct op *op, const char *ns, struct txn_coll **ret)
             return 0;
         }
     }
+    *ret = NULL;
     if (t->ncolls == LIMIT_TXN_NAMESPACES)
         return op_fail(op, ERR_TRANSACTION_TOO_LARGE,
                        "a transaction may use %d collections at most", LIMIT_TXN_NAMESPACES);
     TRY_RETURN(lock_db(op, ns));
-    TRY_RETURN(take_lock(op, ns, &lock));
+    TRY_RETURN(take_lock(op, ns, mode, &lock));
     TRY(look_up(op, ns, &k));
+    if (k == NULL && mode == NSLOCK_SHARED)
+        goto fail; /* whoever makes it shall not wait: it is refused here from then on */
     c = ARENA_NEW(&t->arena, struct txn_coll);
     c->ns = arena_strdup(&t->arena, ns);
     c->lock = lock;
@@ -302,16 +305,6 @@ int txn_touch(struct op *op, const char *ns, struct txn_coll **ret)
 fail:
     nslock_release(t->db->locks, &lock);
     return rc;
-}
-
-int txn_lock_alone(struct op *op, struct txn_coll *c)
-{
-    if (c->lock.mode == NSLOCK_EXCLUSIVE || nslock_upgrade(&c->lock) == 0)
-        return 0;
-    return op_fail(op, ERR_WRITE_CONFLICT,
-                   "Write conflict: the collection %s is in use by others. Please retry your "
-                   "operation or multi-document transaction.",
-                   c->ns);
 }
 
 /* A pin holds no locks; it takes them for the look, so that it meets no half-made change. */
@@ -340,16 +333,9 @@ int txn_lookup(struct op *op, const char *ns, struct coll **ret)
     }
     if (op->txn->read_only)
         return look_up_pinned(op, ns, ret);
-    TRY_RETURN(txn_touch(op, ns, &c));
-    *ret = c->k == NULL ? NULL : coll_ref(c->k);
+    TRY_RETURN(txn_touch(op, ns, NSLOCK_SHARED, &c));
+    *ret = c == NULL || c->k == NULL ? NULL : coll_ref(c->k);
     return 0;
-}
-
-int txn_lock(struct op *op, const char *ns)
-{
-    struct txn_coll *c;
-
-    return txn_touch(op, ns, &c);
 }
 
 /* --- a full cache ---------------------------------------------------------------------------- */

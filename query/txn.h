@@ -81,13 +81,9 @@ size_t txn_bytes(const struct txn *t); /* of buffered operations and images */
 /*
  * The collection as this request sees it, in a transaction or not: a reference, or NULL. In a
  * transaction the namespace is locked first (INT_PARK, 24); 246 when it has changed since the
- * snapshot.
+ * snapshot. A command on several looks all of them up before its first change.
  */
 int txn_lookup(struct op *op, const char *ns, struct coll **ret) MUST_CHECK;
-/* Takes the locks of a namespace that the transaction will write. For a command on several: all of
- * them before the first change, since INT_PARK is possible. */
-int txn_lock(struct op *op, const char *ns) MUST_CHECK;
-
 /* How many transactions have ended: what txn_wait_ended() goes by. */
 uint64_t txn_ended(struct database *db);
 bool txn_any_writing(struct database *db);

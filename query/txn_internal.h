@@ -29,7 +29,7 @@ struct txn_coll {
     struct txn_coll *next;
     const char *ns;
     struct nslock lock;
-    struct coll *k;      /* a reference to what the transaction sees; NULL: no such collection */
+    struct coll *k;      /* a reference to what the transaction sees; NULL: none made yet */
     bool created;        /* by this transaction, with k for itself until the commit */
     int64_t docs, bytes; /* by how much the commit moves its counters */
 };
@@ -59,10 +59,12 @@ struct txn {
 
 struct stx *txn_stx(struct txn *t);
 
-/* The namespace, locked; INT_PARK, 24. */
-int txn_touch(struct op *op, const char *ns, struct txn_coll **ret) MUST_CHECK;
-/* Makes its lock exclusive; 112 when others hold it too. */
-int txn_lock_alone(struct op *op, struct txn_coll *c) MUST_CHECK;
+/*
+ * The namespace, locked, to the end of the transaction; INT_PARK, 24, 246. Exclusive: to make a
+ * collection there. Shared: NULL when there is none, and it is not locked then.
+ */
+int txn_touch(struct op *op, const char *ns, enum nslock_mode mode,
+              struct txn_coll **ret) MUST_CHECK;
 
 /* Copies the operations into the transaction; 257 when they become too many bytes. */
 struct oplog_op;

@@ -105,12 +105,18 @@ static bool server_owned(const char *ns)
 static int open_in_txn(struct writer *w, bool may_create)
 {
     struct op *op = w->op;
+    struct txn_coll *made;
 
     if (!w->logged || txn_read_only(op->txn))
         return op_fail(op, ERR_NOT_SUPPORTED_IN_TXN,
                        "Cannot run command against the 'local' database in a transaction.");
     TRY_RETURN(txn_lookup(op, w->ns, &w->coll));
-    return w->coll == NULL && may_create && !op->on_schema_thread ? INT_TO_SCHEMA : 0;
+    if (w->coll != NULL || !may_create)
+        return 0;
+    if (!op->on_schema_thread)
+        return INT_TO_SCHEMA;
+    /* Now: in the midst of its work the command could not wait for the lock. */
+    return txn_touch(op, w->ns, NSLOCK_EXCLUSIVE, &made);
 }
 
 int writer_open(struct writer *w, struct op *op, const char *ns, bool may_create,

@@ -229,6 +229,29 @@ def test_creates_inside(client, db, txn):
         db.explicit.insert_one({"x": 1})
 
 
+def test_one_command_writes_and_creates_in_many_collections(client, db, txn):
+    """The second collection is made when the first one has been written already."""
+    db.a.insert_one({"_id": 1})
+    reply = client.admin.command(
+        "bulkWrite", 1, session=txn,
+        ops=[{"insert": 0, "document": {"_id": 2}},
+             {"update": 0, "filter": {"_id": 1}, "updateMods": {"$inc": {"n": 1}}},
+             {"insert": 1, "document": {"_id": 1}},
+             {"update": 0, "filter": {"_id": 1}, "updateMods": {"$inc": {"n": 1}}}],
+        nsInfo=[{"ns": f"{db.name}.a"}, {"ns": f"{db.name}.b"}])
+    assert (reply["nInserted"], reply["nModified"], reply["nErrors"]) == (2, 2, 0)
+    assert ids(db.a) == [1] and db.list_collection_names() == ["a"]
+    txn.commit_transaction()
+    assert list(db.a.find().sort("_id")) == [{"_id": 1, "n": 2}, {"_id": 2}] and ids(db.b) == [1]
+
+
+def test_looking_for_what_is_missing_keeps_nobody_from_making_it(db, txn):
+    db.other.insert_one({"_id": 1})
+    assert ids(db.c, txn) == []
+    db.c.insert_one({"_id": 1})
+    assert transient(lambda: db.c.find_one({}, session=txn)) == 246
+
+
 def test_an_abort_takes_back_what_was_created(db, txn):
     db.create_collection("explicit", session=txn, check_exists=False)
     db.implicit.insert_one({"_id": 1}, session=txn)

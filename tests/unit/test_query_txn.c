@@ -3,6 +3,7 @@
 #include "tests/unit/txn_util.h"
 
 #include "base/limits.h"
+#include "query/txn_internal.h"
 
 static struct world w;
 static struct op op;  /* outside transactions */
@@ -433,21 +434,32 @@ static void an_abort_unmakes_collections(void **state)
     FOUND(&op, "e.made", "2");
 }
 
-static void others_do_not_come_between_a_look_and_a_create(void **state)
+static void a_look_at_what_is_missing_keeps_nobody_from_making_it(void **state)
 {
-    struct txn *second;
+    struct parked p;
 
     (void)state;
     txn_enter(begin(&w, 1), &in);
     FOUND(&in, "d.made", "");
-    second = begin(&w, 2);
-    txn_enter(second, &in2);
-    FOUND(&in2, "d.made", "");
-    assert_int_equal(insert(&in, "d.made", "{'_id': 1}"), 112);
-    abort_in(&in2);
-    OK(insert(&in, "d.made", "{'_id': 1}"));
+    OK(set(&in, "d.made", 1, 1));
+    OK(insert(&op, "d.made", "{'_id': 1}"));
+    FOUND(&in, "d.made", "error 246");
+    assert_int_equal(insert(&in, "d.made", "{'_id': 2}"), 246);
+    abort_in(&in);
+    /* Who makes it has it alone. */
+    parked_init(&p);
+    p.op.database = &w.db;
+    p.op.on_schema_thread = true;
+    txn_enter(begin(&w, 1), &in);
+    txn_enter(begin(&w, 2), &p.op);
+    OK(insert(&in, "d.other", "{'_id': 1}"));
+    assert_int_equal(insert(&p.op, "d.other", "{'_id': 2}"), INT_PARK);
     commit(&in);
-    FOUND(&op, "d.made", "1");
+    assert_true(parked_wait(&p));
+    assert_int_equal(insert(&p.op, "d.other", "{'_id': 2}"), 246);
+    abort_in(&p.op);
+    FOUND(&op, "d.other", "1");
+    parked_fini(&p);
 }
 
 static void indexes_only_on_new_empty_collections(void **state)
@@ -462,6 +474,7 @@ static void indexes_only_on_new_empty_collections(void **state)
                                      "multi-document transaction.");
     OK(ddl_create_indexes(&in, "d.c", json(&in.arena, "{'0': {'key': {'_id': 1}, 'name': '_id_'}}"),
                           false, &r));
+    OK(set(&op, "d.c", 2, 3)); /* having looked, it keeps no writer out */
     OK(insert(&in, "d.made", "{'_id': 1}"));
     assert_int_equal(ddl_create_indexes(&in, "d.made", specs, false, &r), 263);
     OK(ddl_create_indexes(&in, "d.empty", specs, false, &r));
@@ -568,14 +581,16 @@ static void too_many_are_refused(void **state)
 
 static void too_many_namespaces_are_refused(void **state)
 {
+    struct txn_coll *c;
+
     (void)state;
     txn_enter(begin(&w, 1), &in);
     for (int i = 0; i < LIMIT_TXN_NAMESPACES; i++) {
-        OK(txn_lock(&in, arena_printf(&in.arena, "d.n%d", i)));
+        OK(txn_touch(&in, arena_printf(&in.arena, "d.n%d", i), NSLOCK_EXCLUSIVE, &c));
         arena_reset(&in.arena);
     }
-    OK(txn_lock(&in, "d.n0"));
-    assert_int_equal(txn_lock(&in, "d.more"), 257);
+    OK(txn_touch(&in, "d.n0", NSLOCK_EXCLUSIVE, &c));
+    assert_int_equal(txn_touch(&in, "d.more", NSLOCK_EXCLUSIVE, &c), 257);
     abort_in(&in);
 }
 
@@ -675,7 +690,7 @@ int main(void)
         TEST(what_changed_in_the_catalog_is_refused),
         TEST(a_created_collection_appears_with_the_commit),
         TEST(an_abort_unmakes_collections),
-        TEST(others_do_not_come_between_a_look_and_a_create),
+        TEST(a_look_at_what_is_missing_keeps_nobody_from_making_it),
         TEST(indexes_only_on_new_empty_collections),
         TEST(a_pin_reads_at_its_time),
         TEST(a_pin_is_exact_under_load),
