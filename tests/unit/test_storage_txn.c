@@ -489,6 +489,39 @@ static void panic_ends_the_process(void **state)
     assert_int_equal(WEXITSTATUS(status), EXIT_FAILURE);
 }
 
+/* A record may be half written: what is there must not stay, whoever commits. */
+static void a_failed_call_forbids_the_commit(void **state)
+{
+    static const char *const faults[] = {"storageWrite:fail=1:2", "storageRead:fail=1:1"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        struct error err;
+        struct stx *t;
+        struct tcursor *c = begin(TABLE_RECORDS, &t);
+        bool found;
+        int rc;
+
+        OK(tcursor_insert_num(c, 1, str_bytes("a")));
+        tcursor_close(c);
+        OK(tcursor_open(t, "b", TABLE_BYTES, &c));
+        OK(fault_set(faults[i], &err));
+        rc = tcursor_insert(c, str_bytes("k"), str_bytes("v"));
+        if (rc == 0)
+            rc = tcursor_seek(c, str_bytes("k"), SEEK_EXACT, &found);
+        if (rc == 0)
+            rc = tcursor_remove(c, str_bytes("k"), NULL);
+        assert_int_equal(rc, ERR_INTERNAL);
+        fault_clear_all();
+        tcursor_close(c);
+        assert_int_equal(stx_commit(t), ERR_INTERNAL);
+        c = begin(TABLE_RECORDS, &t);
+        check_one(c, 1, NULL);
+        tcursor_close(c);
+        stx_rollback(t);
+    }
+}
+
 static void results_are_translated(void **state)
 {
     struct error err;
@@ -523,6 +556,7 @@ int main(void)
         TEST(pool_has_a_limit),
         TEST(synced_survives_a_kill),
         TEST(panic_ends_the_process),
+        TEST(a_failed_call_forbids_the_commit),
         TEST(results_are_translated),
     };
 
