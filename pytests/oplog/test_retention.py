@@ -98,3 +98,19 @@ def test_pruned_state_survives_a_crash(disk_srv):
     with pymongo.MongoClient(disk_srv.uri) as client:
         assert entries(client)[0]["ts"] == first
         assert client.t.c.count_documents({}) == 100
+
+
+def test_what_is_being_removed_is_lost_and_not_skipped():
+    """A stream that needs entries which go at this moment gets an error, not those that stay."""
+    with Server(memory=True, test_commands=True) as srv, pymongo.MongoClient(srv.uri) as client:
+        token = client.t.c.watch().resume_token
+        for i in range(60):  # more than is kept in memory
+            client.t.c.insert_one({"_id": i, "pad": "x" * 500_000})
+        client.admin.command("runnelFault", "truncateAfter:wait")
+        client.admin.command("setParameter", 1, oplogMaxEntries=5)
+        end = time.monotonic() + 60
+        while client.admin.command("runnelFault", "truncateAfter:wait")["hits"] == 0:
+            assert time.monotonic() < end, "nothing is removed"
+            time.sleep(0.01)
+        assert error_of(lambda: client.t.c.watch(resume_after=token).try_next()).code == 286
+        client.admin.command("runnelFault", "off")
