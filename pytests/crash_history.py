@@ -141,6 +141,15 @@ class History:
             by_tag = all_of(raw, DB, {"find": "c", "filter": {"tags": tag}, "hint": "tags_v", "projection": {"_id": 1}})
             assert {d["_id"] for d in by_tag} == {k for k, v in self.docs.items() if v % 5 == tag}
 
+    def check_count(self, raw):
+        """What the segments add up to is what the oplog holds; old entries may go in between."""
+        counts = []
+        while len(counts) < 3 or counts[-3] != counts[-1]:
+            counts.append(raw.command({"count": "oplog.rs"}, "local")["n"])
+            found = all_of(raw, "local", {"aggregate": "oplog.rs", "pipeline": [{"$count": "n"}], "cursor": {}})
+            counts.append(found[0]["n"])
+        assert counts[-1] == counts[-2], counts
+
     def check_catalog(self, raw):
         found = {}
         for info in all_of(raw, DB, {"listCollections": 1}):

@@ -60,7 +60,7 @@ POINTS = {
     "startClaimed": 1,
     "storageBegin": 2000,
     "storageCommit": 1000,
-    "storageOpen": 4000,
+    "storageOpen": 60,
     "storageRead": 8000,
     "storageWrite": 4000,
     "tableCreate": 6,
@@ -108,7 +108,6 @@ class Run:
             Stream(1, "event", {"showExpandedEvents": True}),
             Stream(1, "after", {"showExpandedEvents": True, "allChangesForCluster": True}),
         ]
-        self.retriers = []
 
     # --- a life of the server -------------------------------------------------------------------
 
@@ -238,6 +237,7 @@ class Run:
                 h.check_definer(self.definer, new)
             h.check_data(raw)
             h.check_catalog(raw)
+            h.check_count(raw)
         for stream in self.streams:
             h.check_stream(stream)
 
@@ -357,4 +357,4 @@ def test_deaths(request, tmp_path):
     tallies = run_all(tmp_path, kills, random.randrange(1 << 30) if seed is None else seed)
     total = sum(tallies.values(), collections.Counter())
     reached = {p for p in total if "not reached" not in p}
-    assert len(reached) >= 10 and sum(total[p] for p in reached) >= 20
+    assert len(reached) >= min(10, kills // 2) and sum(total[p] for p in reached) >= kills * 0.8
