@@ -4,47 +4,13 @@
  * A struct txn is begun, committed and aborted outside the mutex, by the request that has the
  * session, or by whoever took it out of its session while nobody had it.
  */
-#include "server/transactions.h"
-
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/limits.h"
-#include "base/log.h"
-#include "base/mutex.h"
 #include "oplog/retry.h"
-#include "query/txn.h"
 #include "server/cursors.h"
-#include "server/executor.h"
 #include "server/server.h"
-
-enum txn_state { TXN_NONE, TXN_RETRYABLE, TXN_IN_PROGRESS, TXN_COMMITTED, TXN_ABORTED };
-
-struct session_txn {
-    struct transactions *all;
-    struct lsid_key lsid;
-    struct session_txn *next, *prev; /* among the open ones */
-    enum txn_state state;
-    int64_t number;       /* newest txnNumber of the session; -1: none */
-    struct txn *txn;      /* in progress; NULL while it begins */
-    struct request *user; /* has the session for a transaction; NULL: nobody */
-    int doom;             /* the transaction is to end with this code when `user` leaves; 0: no */
-    bool has_cursors;
-    struct api_params api; /* of its first command */
-    enum read_level read_level;
-    bool read_level_given;
-    int64_t start_us, expiry_us, entered_us; /* monotonic */
-    int64_t start_ms;
-    uint64_t read_optime;
-    int64_t active_us; /* before the request that works in it now */
-};
-
-struct transactions {
-    struct mutex mx;
-    struct session_txn *oldest, *newest; /* open */
-    int64_t lifetime_s;
-    struct transaction_stats stats; /* open and active are counted when asked for */
-};
+#include "server/transactions_internal.h"
 
 struct transactions *transactions_new(void)
 {
@@ -98,16 +64,7 @@ static void open_locked(struct session_txn *st)
     t->stats.started++;
 }
 
-/* What is left of a transaction that is no longer its session's. */
-struct remains {
-    struct txn *txn;
-    struct lsid_key lsid;
-    int64_t number;
-    bool has_cursors;
-    struct remains *next;
-};
-
-static void close_locked(struct session_txn *st, enum txn_state state, struct remains *ret)
+void txn_close_locked(struct session_txn *st, enum txn_state state, struct remains *ret)
 {
     struct transactions *t = st->all;
 
@@ -127,7 +84,7 @@ static void close_locked(struct session_txn *st, enum txn_state state, struct re
         t->stats.aborted++;
 }
 
-static void bury(struct server *s, const struct remains *r)
+void txn_bury(struct server *s, const struct remains *r)
 {
     if (r->txn != NULL)
         txn_abort(r->txn);
@@ -223,7 +180,7 @@ static int take_locked(struct session_txn *st, struct request *rq, struct remain
     } else {
         TRY_RETURN(check_start_locked(rq, st));
         if (st->state == TXN_IN_PROGRESS)
-            close_locked(st, TXN_ABORTED, ret_old);
+            txn_close_locked(st, TXN_ABORTED, ret_old);
         start_locked(st, rq);
     }
     st->user = rq;
@@ -243,7 +200,7 @@ static int retryable_locked(struct session_txn *st, struct request *rq, struct r
                        "Cannot retry a retryable write that has been converted into a "
                        "transaction");
     if (st->state == TXN_IN_PROGRESS)
-        close_locked(st, TXN_ABORTED, ret_old);
+        txn_close_locked(st, TXN_ABORTED, ret_old);
     st->number = rq->txn_number;
     st->state = TXN_RETRYABLE;
     return 0;
@@ -323,7 +280,7 @@ int transaction_enter(struct request *rq)
     mutex_lock(&st->all->mx);
     rc = rq->has_autocommit ? take_locked(st, rq, &old) : retryable_locked(st, rq, &old);
     mutex_unlock(&st->all->mx);
-    bury(rq->server, &old);
+    txn_bury(rq->server, &old);
     if (rc != 0 || !rq->has_autocommit)
         return rc;
     if (rq->start_transaction)
@@ -364,14 +321,14 @@ int transaction_leave(struct request *rq, int rc)
     doom = st->state == TXN_IN_PROGRESS ? st->doom : 0;
     if (st->state == TXN_IN_PROGRESS &&
         (doom != 0 || rq->txn_failed || (rc != 0 && !spares_transaction(rq, rc))))
-        close_locked(st, TXN_ABORTED, &dead);
+        txn_close_locked(st, TXN_ABORTED, &dead);
     st->active_us += clock_mono_us() - st->entered_us;
     st->user = NULL;
     st->doom = 0;
     mutex_unlock(&st->all->mx);
     rq->txn = NULL;
     rq->txn_failed = false;
-    bury(rq->server, &dead);
+    txn_bury(rq->server, &dead);
     session_write_end(rq);
     return rc == 0 && doom != 0 ? op_fail(&rq->op, doom, "the transaction was ended by the server")
                                 : rc;
@@ -421,12 +378,12 @@ int transaction_commit(struct request *rq)
     rc = txn_commit(st->txn, &rq->op, &optime); /* which leaves it */
     rq->in_txn = false;
     mutex_lock(&st->all->mx);
-    close_locked(st, rc == 0 ? TXN_COMMITTED : TXN_ABORTED, &done);
+    txn_close_locked(st, rc == 0 ? TXN_COMMITTED : TXN_ABORTED, &done);
     if (rc == 0 && optime != 0)
         st->all->stats.record_writes++;
     mutex_unlock(&st->all->mx);
     done.txn = NULL; /* freed */
-    bury(rq->server, &done);
+    txn_bury(rq->server, &done);
     return rc;
 }
 
@@ -437,170 +394,8 @@ int transaction_abort(struct request *rq)
     TRY_RETURN(check_in_transaction(rq));
     go_out(rq);
     mutex_lock(&rq->txn->all->mx);
-    close_locked(rq->txn, TXN_ABORTED, &dead);
+    txn_close_locked(rq->txn, TXN_ABORTED, &dead);
     mutex_unlock(&rq->txn->all->mx);
-    bury(rq->server, &dead);
-    return 0;
-}
-
-/* --- others ----------------------------------------------------------------------------------- */
-
-/* Adds what is left of st to *list, or dooms it. */
-static void end_locked(struct session_txn *st, int code, struct remains **list)
-{
-    struct remains *r;
-
-    mutex_assert_held(&st->all->mx);
-    if (st->user != NULL) {
-        st->doom = code;
-        request_interrupt(st->user, code);
-        return;
-    }
-    r = malloc(sizeof(*r));
-    if (r == NULL)
-        abort();
-    close_locked(st, TXN_ABORTED, r);
-    r->next = *list;
-    *list = r;
-}
-
-static void bury_all(struct server *s, struct remains *list)
-{
-    while (list != NULL) {
-        struct remains *r = list;
-
-        list = r->next;
-        bury(s, r);
-        free(r);
-    }
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(struct lsid_key));
-}
-
-void transactions_end_sessions(struct server *s, struct lsid_key *keys, size_t n, int code)
-{
-    struct transactions *t = s->transactions;
-    struct remains *dead = NULL;
-
-    if (n == 0)
-        return;
-    qsort(keys, n, sizeof(*keys), compare_keys);
-    mutex_lock(&t->mx);
-    for (struct session_txn *st = t->oldest, *next; st != NULL; st = next) {
-        next = st->next;
-        if (bsearch(&st->lsid, keys, n, sizeof(*keys), compare_keys) != NULL)
-            end_locked(st, code, &dead);
-    }
-    mutex_unlock(&t->mx);
-    bury_all(s, dead);
-}
-
-void transactions_end_all(struct server *s, const struct request *except, int code)
-{
-    struct transactions *t = s->transactions;
-    struct remains *dead = NULL;
-
-    mutex_lock(&t->mx);
-    for (struct session_txn *st = t->oldest, *next; st != NULL; st = next) {
-        next = st->next;
-        if (st->user == NULL || st->user != except)
-            end_locked(st, code, &dead);
-    }
-    mutex_unlock(&t->mx);
-    bury_all(s, dead);
-}
-
-static void log_end(const struct session_txn *st, const char *why)
-{
-    log_event(LOG_WARNING, "transaction", "transaction aborted", {"reason", LOG_STR(why)},
-              {"txnNumber", LOG_NUM(st->number)},
-              {"openMs", LOG_NUM((clock_mono_us() - st->start_us) / 1000)}, );
-}
-
-void transactions_sweep(struct server *s)
-{
-    struct transactions *t = s->transactions;
-    struct remains *dead = NULL;
-    int64_t now = clock_mono_us();
-
-    mutex_lock(&t->mx);
-    for (struct session_txn *st = t->oldest, *next; st != NULL; st = next) {
-        next = st->next;
-        if (st->expiry_us > now || st->doom != 0)
-            continue;
-        log_end(st, "it has exceeded transactionLifetimeLimitSeconds");
-        end_locked(st, ERR_TXN_LIFETIME_EXCEEDED, &dead);
-    }
-    mutex_unlock(&t->mx);
-    bury_all(s, dead);
-}
-
-int64_t transactions_lifetime_s(struct transactions *t)
-{
-    int64_t seconds;
-
-    mutex_lock(&t->mx);
-    seconds = t->lifetime_s;
-    mutex_unlock(&t->mx);
-    return seconds;
-}
-
-void transactions_set_lifetime_s(struct transactions *t, int64_t seconds)
-{
-    mutex_lock(&t->mx);
-    t->lifetime_s = seconds;
-    mutex_unlock(&t->mx);
-}
-
-void transactions_stats(struct transactions *t, struct transaction_stats *ret)
-{
-    mutex_lock(&t->mx);
-    *ret = t->stats;
-    for (const struct session_txn *st = t->oldest; st != NULL; st = st->next) {
-        ret->open++;
-        ret->active += st->user != NULL;
-    }
-    mutex_unlock(&t->mx);
-}
-
-static void describe_locked(const struct session_txn *st, struct transaction_row *r)
-{
-    int64_t now = clock_mono_us();
-
-    mutex_assert_held(&st->all->mx);
-    *r = (struct transaction_row){.lsid = st->lsid,
-                                  .user = st->user,
-                                  .txn_number = st->number,
-                                  .read_level = st->read_level,
-                                  .read_level_given = st->read_level_given,
-                                  .read_optime = st->read_optime,
-                                  .start_ms = st->start_ms,
-                                  .expiry_ms = st->start_ms + (st->expiry_us - st->start_us) / 1000,
-                                  .open_us = now - st->start_us,
-                                  .active_us = st->active_us +
-                                               (st->user == NULL ? 0 : now - st->entered_us)};
-}
-
-int transactions_list(struct transactions *t, struct op *op, struct transaction_row **ret,
-                      size_t *ret_n)
-{
-    struct transaction_row *rows;
-    size_t n = 0;
-
-    mutex_lock(&t->mx);
-    for (const struct session_txn *st = t->oldest; st != NULL; st = st->next)
-        n++;
-    rows = arena_try(&op->arena, (n + 1) * sizeof(*rows));
-    n = 0;
-    for (const struct session_txn *st = t->oldest; rows != NULL && st != NULL; st = st->next)
-        describe_locked(st, &rows[n++]);
-    mutex_unlock(&t->mx);
-    if (rows == NULL)
-        return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "no memory to list the transactions");
-    *ret = rows;
-    *ret_n = n;
+    txn_bury(rq->server, &dead);
     return 0;
 }

@@ -357,3 +357,11 @@ def test_one_request_at_a_time(s, srv, db):
         assert s.run({"find": "c", "filter": {"_id": 1}})["cursor"]["firstBatch"]
         assert second.commit()["ok"] == 1
     assert s.commit()["ok"] == 1
+
+
+def test_create_of_what_is_there(s):
+    """Outside of a transaction the same options are fine."""
+    assert s.raw.command({"create": "c"}, s.db)["ok"] == 1
+    reply = s.start({"create": "c"})
+    assert reply["code"] == 48 and f"{s.db}.c already exists" in reply["errmsg"], reply
+    assert s.commit()["code"] == 251

@@ -126,6 +126,8 @@ int cmd_create(struct request *rq)
         bool same = bv_cmp_docs(k->options, options) == 0;
 
         coll_unref(k);
+        if (op->txn != NULL)
+            return op_fail(op, ERR_NAMESPACE_EXISTS, "Collection %s already exists.", ns);
         if (same)
             return 0;
         return op_fail(op, ERR_NAMESPACE_EXISTS,
