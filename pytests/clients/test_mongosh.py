@@ -118,3 +118,21 @@ def test_admin_helpers(shell):
                 "Object.keys(db.listCommands()).includes('insert') || true, "
                 "db.getLogComponents === undefined || true, db.adminCommand({top: 1}).ok]")
     assert got == [1, 1, 1, 1, 1, True, True, 1]
+
+
+def test_a_transaction(shell, client, db):
+    """As people type it: two collections, one taken back, one kept; both ends may be repeated."""
+    db.create_collection("a")
+    got = shell(
+        "result",
+        setup=f"const s = db.getMongo().startSession(); const d = s.getDatabase('{db.name}'); "
+        "s.startTransaction(); d.a.insertOne({_id: 1}); s.abortTransaction(); "
+        "s.startTransaction({readConcern: {level: 'snapshot'}, writeConcern: {w: 'majority'}}); "
+        "d.a.insertOne({_id: 2}); d.b.insertOne({_id: 3}); "
+        f"const outside = db.getSiblingDB('{db.name}').a.countDocuments({{}}); "
+        "const inside = d.a.find().toArray().length; s.commitTransaction(); "
+        "let code = 0; s.startTransaction(); try { d.a.insertOne({_id: 2}); } "
+        "catch (e) { code = e.code; } s.abortTransaction(); s.endSession(); "
+        "const result = [outside, inside, code]")
+    assert got == [0, 1, 11000]
+    assert [d["_id"] for d in db.a.find()] == [2] and db.b.find_one({"_id": 3})

@@ -128,3 +128,36 @@ CRUD = """
 
 def test_crud(srv, db, tmp_path):
     assert run(CRUD, tmp_path, srv.uri, db.name) == [250, 25, 243, 105, 125, 11000]
+
+
+TRANSACTION = """
+  const client = new MongoClient(uri);
+  const c = client.db(process.argv[3]).collection('c');
+  await c.insertOne({ _id: 1, n: 0 });
+  let attempts = 0, firstSaw, secondCode, secondLabels;
+  const first = client.startSession();
+  first.startTransaction();
+  await c.updateOne({ _id: 1 }, { $inc: { n: 1 } }, { session: first });
+  firstSaw = (await c.findOne({ _id: 1 }, { session: first })).n;
+  await client.withSession(session => session.withTransaction(async () => {
+    attempts++;
+    try {
+      await c.updateOne({ _id: 1 }, { $inc: { n: 10 } }, { session });
+    } catch (e) {
+      secondCode = e.code;
+      secondLabels = e.errorLabels;
+      await first.commitTransaction();
+      throw e;
+    }
+  }));
+  await first.endSession();
+  const end = (await c.findOne({ _id: 1 })).n;
+  await client.close();
+  return { attempts, firstSaw, secondCode, secondLabels, end };
+"""
+
+
+def test_with_transaction_retries_a_conflict(srv, db, tmp_path):
+    assert run(TRANSACTION, tmp_path, srv.uri, db.name) == {
+        "attempts": 2, "firstSaw": 1, "secondCode": 112,
+        "secondLabels": ["TransientTransactionError"], "end": 11}
