@@ -225,8 +225,8 @@ static int create_tables(struct engine *e, struct error *err)
         const char *ident;
         enum table_kind kind;
     } tables[] = {
-        {TABLE_META, TABLE_BYTES},   {TABLE_OPLOG, TABLE_OPTIMES},  {TABLE_SEGMENTS, TABLE_OPTIMES},
-        {TABLE_IMAGES, TABLE_BYTES}, {TABLE_SESSIONS, TABLE_BYTES},
+        {TABLE_META, TABLE_BYTES},   {TABLE_OPLOG, TABLE_OPTIMES}, {TABLE_SEGMENTS, TABLE_OPTIMES},
+        {TABLE_IMAGES, TABLE_BYTES}, {TABLE_SESSIONS, TABLE_HOT},
     };
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)

@@ -32,7 +32,7 @@
 #define TABLE_OPLOG    "oplog"      /* TABLE_OPTIMES: optime -> entry */
 #define TABLE_SEGMENTS "segments"   /* TABLE_OPTIMES: see segments.h */
 #define TABLE_IMAGES   "images"     /* TABLE_BYTES: see images.c */
-#define TABLE_SESSIONS "sessions"   /* TABLE_BYTES: see retry.h */
+#define TABLE_SESSIONS "sessions"   /* TABLE_HOT: see retry.h */
 #define TABLE_META     "oplog-meta" /* TABLE_BYTES: see meta.c */
 
 enum {

@@ -5,8 +5,9 @@
  * Configuration, with its reasons: the log is on and transactions do not sync it themselves, since
  * WiredTiger does not group commits (engine_sync_log() serves all who wait at once); log files are
  * small, since reopening scans the last one whole; a checkpoint each minute or 256 MB of log
- * bounds recovery to a few seconds. Writers are made to help with eviction only when three quarters
- * of the cache are dirty, for the sake of open snapshots (docs/decisions/0005-open-snapshots.md).
+ * bounds recovery to a few seconds. Dirty pages are evicted only from 60 % of the cache on, and
+ * writers made to help when three quarters of it are dirty, for the sake of open snapshots
+ * (docs/decisions/0005-open-snapshots.md).
  * In memory (docs/decisions/0001-memory-mode.md) there is neither log nor checkpoint.
  */
 #include "storage/engine.h"
@@ -117,7 +118,7 @@ static void make_config(const struct engine_options *o, uint64_t cache, char *bu
         snprintf(buf + n, size - (size_t)n,
                  "log=(enabled=true,archive=true,file_max=%s,prealloc=false),"
                  "transaction_sync=(enabled=false),checkpoint=(wait=60,log_size=256MB),"
-                 "eviction_dirty_trigger=75",
+                 "eviction_dirty_target=60,eviction_dirty_trigger=75",
                  o->small_log ? "2MB" : "16MB");
 }
 

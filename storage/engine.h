@@ -41,7 +41,8 @@ int engine_checkpoint(struct engine *e, struct error *err) MUST_CHECK;
 enum table_kind {
     TABLE_RECORDS, /* int64 key, bytes value: collections */
     TABLE_OPTIMES, /* uint64 key, bytes value: oplog, segments */
-    TABLE_BYTES,   /* bytes key, bytes value: indexes, catalog, images, sessions */
+    TABLE_BYTES,   /* bytes key, bytes value: indexes, catalog, images */
+    TABLE_HOT,     /* TABLE_BYTES made for rows that change all the time: sessions */
 };
 #define IDENT_MAX 40
 

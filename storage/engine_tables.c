@@ -17,6 +17,11 @@
 /*
  * Values up to 64 MB stay on leaf pages: a document is never cut into overflow blocks. Keys of
  * indexes share prefixes. Page sizes are those that MongoDB found for the same two uses.
+ *
+ * A snapshot that stays open keeps every version of a row that is written again and again, and the
+ * page of such a row cannot be made smaller by splitting it: past memory_page_max every writer
+ * would try to evict it, in vain. So a table of hot rows has large pages. (WiredTiger lowers it to
+ * a tenth of the cache.)
  */
 static const char *const kind_config[] = {
     [TABLE_RECORDS] = "key_format=q,value_format=u,leaf_page_max=32KB,leaf_value_max=64MB,"
@@ -25,6 +30,8 @@ static const char *const kind_config[] = {
                       "memory_page_max=10MB,split_pct=90",
     [TABLE_BYTES] = "key_format=u,value_format=u,leaf_page_max=16KB,internal_page_max=16KB,"
                     "leaf_value_max=64MB,memory_page_max=5MB,prefix_compression=true",
+    [TABLE_HOT] = "key_format=u,value_format=u,leaf_page_max=16KB,leaf_value_max=64MB,"
+                  "memory_page_max=256MB",
 };
 
 int engine_table_create(struct engine *e, const char *ident, enum table_kind kind, bool logged,
