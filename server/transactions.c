@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "oplog/retry.h"
 #include "server/cursors.h"
 #include "server/server.h"
@@ -306,6 +307,20 @@ static void go_out(struct request *rq)
     rq->in_txn = false;
 }
 
+/* One transaction alone must not fill the cache: what it has changed stays there until its end. */
+static int check_size(struct request *rq)
+{
+    const struct txn *t = rq->txn->txn;
+    uint64_t cache = engine_cache_bytes(rq->op.database->engine);
+
+    if (t == NULL || (double)txn_bytes(t) < LIMIT_TXN_CACHE_SHARE * (double)cache)
+        return 0;
+    return op_fail(&rq->op, ERR_TXN_TOO_LARGE_FOR_CACHE,
+                   "transaction is too large and will not fit in the storage engine cache: %zu "
+                   "bytes of operations",
+                   txn_bytes(t));
+}
+
 int transaction_leave(struct request *rq, int rc)
 {
     struct session_txn *st = rq->txn;
@@ -314,6 +329,8 @@ int transaction_leave(struct request *rq, int rc)
 
     if (st == NULL)
         return rc;
+    if (rc == 0)
+        rc = check_size(rq);
     go_out(rq);
     if (rc == INT_PARK || rc == INT_TO_SCHEMA)
         return rc;

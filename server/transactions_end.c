@@ -76,6 +76,14 @@ void transactions_end_all(struct server *s, const struct request *except, int co
     bury_all(s, dead);
 }
 
+/* --- from time to time ------------------------------------------------------------------------ */
+
+/* Shares of the cache: changes that are not in the tables' files, and everything. Beyond them an
+ * open transaction is what keeps the cache from being cleaned, and soon stops all writers. */
+#define PRESSURE_DIRTY      0.55
+#define PRESSURE_USED       0.80
+#define PRESSURE_USED_DIRTY 0.25 /* a cache full of clean pages is as it should be */
+
 static void log_end(const struct session_txn *st, const char *why)
 {
     log_event(LOG_WARNING, "transaction", "transaction aborted", {"reason", LOG_STR(why)},
@@ -83,23 +91,70 @@ static void log_end(const struct session_txn *st, const char *why)
               {"openMs", LOG_NUM((clock_mono_us() - st->start_us) / 1000)}, );
 }
 
-void transactions_sweep(struct server *s)
+static void end_expired_locked(struct transactions *t, int64_t now, struct remains **dead)
 {
-    struct transactions *t = s->transactions;
-    struct remains *dead = NULL;
-    int64_t now = clock_mono_us();
-
-    mutex_lock(&t->mx);
+    mutex_assert_held(&t->mx);
     for (struct session_txn *st = t->oldest, *next; st != NULL; st = next) {
         next = st->next;
         if (st->expiry_us > now || st->doom != 0)
             continue;
         log_end(st, "it has exceeded transactionLifetimeLimitSeconds");
-        end_locked(st, ERR_TXN_LIFETIME_EXCEEDED, &dead);
+        end_locked(st, ERR_TXN_LIFETIME_EXCEEDED, dead);
     }
+}
+
+/* Under pressure for as long as from one look to the next, the oldest one goes, if it is as old as
+ * the pressure. Its client may begin it again. */
+static void end_oldest_locked(struct transactions *t, int64_t now, bool pressed,
+                              struct remains **dead)
+{
+    struct session_txn *st = t->oldest;
+
+    mutex_assert_held(&t->mx);
+    if (!pressed) {
+        t->pressed_us = 0;
+    } else if (t->pressed_us == 0) {
+        t->pressed_us = now;
+    } else if (st != NULL && st->doom == 0 && st->start_us < t->pressed_us) {
+        log_end(st, "it keeps the cache from being cleaned, and is the oldest one");
+        end_locked(st, ERR_WRITE_CONFLICT, dead);
+    }
+}
+
+static bool any_open(struct transactions *t)
+{
+    bool any;
+
+    mutex_lock(&t->mx);
+    any = t->oldest != NULL;
+    mutex_unlock(&t->mx);
+    return any;
+}
+
+void transactions_sweep(struct server *s)
+{
+    struct transactions *t = s->transactions;
+    struct remains *dead = NULL;
+    int64_t now = clock_mono_us();
+    struct engine_stats es = {0};
+    double used = 0, dirty = 0;
+
+    if (any_open(t))
+        engine_stats(atomic_load(&s->database)->engine, &es);
+    if (es.cache_max > 0) {
+        used = (double)es.cache_bytes / (double)es.cache_max;
+        dirty = (double)es.cache_dirty / (double)es.cache_max;
+    }
+    mutex_lock(&t->mx);
+    end_expired_locked(t, now, &dead);
+    end_oldest_locked(
+        t, now, dirty > PRESSURE_DIRTY || (used > PRESSURE_USED && dirty > PRESSURE_USED_DIRTY),
+        &dead);
     mutex_unlock(&t->mx);
     bury_all(s, dead);
 }
+
+/* --- looking at them -------------------------------------------------------------------------- */
 
 int64_t transactions_lifetime_s(struct transactions *t)
 {

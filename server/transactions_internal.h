@@ -32,6 +32,7 @@ struct transactions {
     struct mutex mx;
     struct session_txn *oldest, *newest; /* open */
     int64_t lifetime_s;
+    int64_t pressed_us;             /* since when the cache is under pressure; 0: it is not */
     struct transaction_stats stats; /* open and active are counted when asked for */
 };
 
