@@ -45,6 +45,7 @@
 #define LIMIT_STALL_RATE       1000                      /* bytes/s that keep a slow client on */
 #define LIMIT_RETRY_STMTS      100000 /* remembered statements of one txnNumber */
 #define LIMIT_TRANSACTIONS     300    /* open ones and pins: each holds a storage session */
+#define LIMIT_SNAPSHOTS        100    /* pins of readConcern snapshot: part of those */
 #define LIMIT_TXN_NAMESPACES   4096   /* collections touched by one transaction: locks */
 #define LIMIT_TXN_CACHE_SHARE  0.4    /* (M) of the cache, for one transaction's changes */
 #define LIMIT_TXN_BYTES        (256 * 1024 * 1024) /* buffered operations of one transaction */

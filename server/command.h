@@ -111,6 +111,7 @@ struct request {
     int64_t park_start_us;         /* when the request began to wait for the first time; 0: never */
     bool change_stream;            /* aggregate or getMore of a change stream: for error labels */
     struct request *session_next;  /* among the requests of its session */
+    struct snapshot *snapshot;     /* it reads from, while it runs (snapshots.h) */
     struct cursor_entry *cursor;   /* pinned by this request, also while it is parked */
     struct session_txn *txn;       /* has its session for this transaction (transactions.h) */
     bool in_txn;                   /* and works in it; not while it is parked */

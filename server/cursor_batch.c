@@ -13,6 +13,7 @@
 #include "server/cursors_internal.h"
 #include "server/failpoints.h"
 #include "server/server.h"
+#include "server/snapshots.h"
 #include "server/transactions.h"
 
 enum { AWAIT_DEFAULT_MS = 1000 };
@@ -114,6 +115,8 @@ static void end_reply(struct request *rq, struct cursor_entry *e, int64_t id)
         bw_bv(w, "postBatchResumeToken", c->ops->resume_token(c, &rq->op.arena));
     if (c->invalidated)
         bw_bool(w, "invalidated", true);
+    if (e->at_cluster_time != 0)
+        bw_ts(w, "atClusterTime", e->at_cluster_time);
     bw_i64(w, "id", id);
     bw_str(w, "ns", c->ns);
     bw_end(w);
@@ -151,7 +154,8 @@ static struct cursor_entry *entry_new(struct request *rq, struct qcursor *c,
     if (e->has_lsid)
         e->lsid = lsid_key(rq->lsid);
     e->txn_number = rq->has_autocommit ? rq->txn_number : -1;
-    e->majority = rq->read_level == READ_MAJORITY || rq->read_level == READ_LINEARIZABLE;
+    e->read_level = rq->read_level;
+    e->at_cluster_time = rq->has_autocommit ? 0 : rq->at_cluster_time;
     e->no_timeout = o->no_timeout;
     e->limit = o->limit;
     e->created_ms = clock_wall_ms();
@@ -255,8 +259,15 @@ static int begin_get_more(struct request *rq, int64_t id, const char *ns, int64_
     }
     e = rq->cursor;
     rq->change_stream = e->c->change_stream;
-    if (e->majority)
-        rq->read_level = READ_MAJORITY;
+    rq->read_level = e->read_level;
+    rq->at_cluster_time = e->at_cluster_time;
+    if (e->at_cluster_time != 0) {
+        int rc = snapshot_enter(rq);
+
+        if (rc > 0)
+            cursor_doom(rq);
+        TRY_RETURN(rc);
+    }
     if (!e->c->await_data && max_time_ms >= 0)
         return op_fail(op, ERR_BAD_VALUE,
                        "cannot set maxTimeMS on getMore command for a non-awaitData cursor");

@@ -11,8 +11,9 @@ struct cursor_entry {
     int64_t id; /* 0: not registered */
     struct lsid_key lsid;
     bool has_lsid;
-    int64_t txn_number; /* of the transaction it belongs to; -1: none */
-    bool majority;      /* readConcern of the command that opened it */
+    int64_t txn_number;         /* of the transaction it belongs to; -1: none */
+    enum read_level read_level; /* of the command that opened it */
+    uint64_t at_cluster_time;   /* it reads from this snapshot; 0: from the newest data */
     bool no_timeout;
     bool killed;            /* goes when it is unpinned */
     struct request *pinned; /* uses it; else NULL */

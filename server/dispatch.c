@@ -9,6 +9,7 @@
 #include "server/conn.h"
 #include "server/failpoints.h"
 #include "server/server.h"
+#include "server/snapshots.h"
 #include "server/top.h"
 #include "server/transactions.h"
 #include "wire/legacy.h"
@@ -170,8 +171,11 @@ static int run_in_session(struct request *rq)
 {
     int rc = transaction_enter(rq);
 
+    if (rc == 0 && rq->read_level == READ_SNAPSHOT && !rq->has_autocommit)
+        rc = snapshot_enter(rq);
     if (rc == 0)
         rc = rq->cmd->run(rq);
+    snapshot_leave(rq);
     return transaction_leave(rq, rc);
 }
 

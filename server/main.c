@@ -24,6 +24,7 @@
 #include "server/rw_defaults.h"
 #include "server/server.h"
 #include "server/sessions.h"
+#include "server/snapshots.h"
 #include "server/top.h"
 #include "server/transactions.h"
 
@@ -233,11 +234,13 @@ static void server_init(struct server *s)
     s->transactions = transactions_new();
     s->top = top_new();
     s->rw_defaults = rw_defaults_new();
+    s->snapshots = snapshots_new();
     s->executor = executor_new(s);
 }
 
 static void server_fini(struct server *s)
 {
+    snapshots_free(s->snapshots);
     rw_defaults_free(s->rw_defaults);
     top_free(s->top);
     cursors_free(s->cursors);
@@ -296,6 +299,7 @@ static int serve(struct server *s, const sigset_t *signals)
         unlink(s->settings.unix_socket);
     cursors_kill_all(s->cursors, ERR_INTERRUPTED_AT_SHUTDOWN);
     transactions_end_all(s, NULL, ERR_INTERRUPTED_AT_SHUTDOWN);
+    snapshots_drop_all(s->snapshots);
     database_close(s);
     log_event(LOG_INFO, "server", "stopped", );
     return EXIT_SUCCESS;

@@ -12,6 +12,8 @@
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/rw_defaults.h"
+#include "server/sessions.h"
+#include "server/snapshots.h"
 #include "server/transactions.h"
 #include "storage/catalog_write.h"
 
@@ -190,6 +192,7 @@ void database_tick(struct server *s)
     o->ticks++;
     reap(o);
     transactions_sweep(s);
+    snapshots_sweep(s->snapshots);
     if (o->ticks % CURSOR_SWEEP_TICKS == 0)
         cursors_sweep(s->cursors, CURSOR_TIMEOUT_MS);
     if (o->ticks % SESSION_SWEEP_TICKS == 0) {

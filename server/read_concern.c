@@ -172,9 +172,6 @@ int read_concern_check(struct request *rq)
                        "Aggregation stage %s cannot run with a readConcern other than 'local', or "
                        "in a multi-document transaction. Current readConcern: %s",
                        stage, levels[rq->read_level]);
-    if (rq->read_level == READ_SNAPSHOT)
-        return op_fail(&rq->op, ERR_NOT_IMPLEMENTED,
-                       "readConcern level snapshot is not supported yet");
     return 0;
 }
 
@@ -250,8 +247,10 @@ int read_concern_finish(struct request *rq)
         TRY_RETURN(oplog_noop(o, op, bw_done(&w), &optime));
         op->ack_durable = optime;
         return 0;
-    case READ_MAJORITY:
     case READ_SNAPSHOT:
+        op->ack_durable = rq->at_cluster_time;
+        return 0;
+    case READ_MAJORITY:
         /* What was read may be newer than the last sync. Streams read only what is durable. */
         if (!rq->change_stream)
             op->ack_flush = oplog_flush_ticket(o);

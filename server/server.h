@@ -14,6 +14,7 @@ struct sessions;
 struct cursors;
 struct top;
 struct rw_defaults;
+struct snapshots;
 struct transactions;
 
 /* Counted since the start; for serverStatus. */
@@ -39,6 +40,7 @@ struct server {
     struct transactions *transactions;
     struct top *top;
     struct rw_defaults *rw_defaults;
+    struct snapshots *snapshots;
     struct topology topology;
     struct server_counters counters;
     _Atomic uint64_t gossip_time; /* newest $clusterTime that clients told */

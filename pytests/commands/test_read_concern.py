@@ -233,12 +233,16 @@ def test_a_time_ahead_is_reached_by_a_noop(raw, db):
 def test_a_time_beyond_the_clusters(raw, db):
     now = raw.command({"ping": 1}, "admin")["$clusterTime"]["clusterTime"]
     far = Timestamp(now.time + 5000, 3)
-    reply = raw.command({"find": "c", "readConcern": {"afterClusterTime": far}}, db.name)
-    assert reply["code"] == 72
-    assert reply["errmsg"].startswith(
-        "readConcern afterClusterTime value must not be greater than the current clusterTime. "
-        f"Requested clusterTime: Timestamp({far.time}, 3); current clusterTime: Timestamp("
-    )
+    for name, concern in (
+        ("afterClusterTime", {"afterClusterTime": far}),
+        ("atClusterTime", {"level": "snapshot", "atClusterTime": far}),
+    ):
+        reply = raw.command({"find": "c", "readConcern": concern}, db.name)
+        assert reply["code"] == 72
+        assert reply["errmsg"].startswith(
+            f"readConcern {name} value must not be greater than the current clusterTime. "
+            f"Requested clusterTime: Timestamp({far.time}, 3); current clusterTime: Timestamp("
+        )
 
 
 def test_gossip_moves_the_clock(raw, db):

@@ -218,5 +218,7 @@ int cmd_distinct(struct request *rq)
     for (size_t i = 0; i < n; i++)
         bw_bv(&rq->reply, NULL, values[i]);
     bw_end(&rq->reply);
+    if (rq->read_level == READ_SNAPSHOT && !rq->has_autocommit)
+        bw_ts(&rq->reply, "atClusterTime", rq->at_cluster_time);
     return 0;
 }

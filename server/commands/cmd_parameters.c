@@ -12,6 +12,7 @@
 #include "query/txn.h"
 #include "server/command.h"
 #include "server/server.h"
+#include "server/snapshots.h"
 #include "server/transactions.h"
 
 struct parameter {
@@ -218,6 +219,23 @@ static int set_lock_wait(struct request *rq, const char *name, struct bv v)
     if (!bv_to_i64_exact(v, &ms) || ms < -1 || ms > INT32_MAX)
         return bad_limit(rq, name, v);
     txn_set_lock_wait_ms(rq->op.database->txns, ms);
+    return 0;
+}
+
+/* --- snapshots ------------------------------------------------------------------------------ */
+
+static void get_snapshot_window(struct request *rq, struct bw *w, const char *name)
+{
+    bw_i32(w, name, (int32_t)snapshots_window_s(rq->server->snapshots));
+}
+
+static int set_snapshot_window(struct request *rq, const char *name, struct bv v)
+{
+    int64_t n;
+
+    if (!bv_to_i64_exact(v, &n) || n < 0 || n > INT32_MAX)
+        return bad_limit(rq, name, v);
+    snapshots_set_window_s(rq->server->snapshots, n);
     return 0;
 }
 
