@@ -89,8 +89,8 @@ int write_concern_check(struct request *rq)
 {
     struct write_concern *wc = &rq->wc, other;
 
-    if (!bv_is_missing(bv_get(rq->op.cmd, "writeConcern")) &&
-        (rq->cmd->flags & (CMD_WRITE | CMD_WRITE_CONCERN)) == 0)
+    if ((rq->cmd->flags & (CMD_WRITE | CMD_WRITE_CONCERN)) == 0 &&
+        !bv_is_missing(bv_get(rq->op.cmd, "writeConcern")))
         return op_fail(&rq->op, ERR_INVALID_OPTIONS, "Command does not support writeConcern");
     if ((rq->cmd->flags & CMD_WRITE) == 0 || wc->has_w ||
         !rw_defaults_write(rq->server->rw_defaults, &rq->op.arena, &other))
