@@ -192,7 +192,7 @@ void database_tick(struct server *s)
     o->ticks++;
     reap(o);
     transactions_sweep(s);
-    snapshots_sweep(s->snapshots);
+    snapshots_sweep(s->snapshots, o->db.engine);
     if (o->ticks % CURSOR_SWEEP_TICKS == 0)
         cursors_sweep(s->cursors, CURSOR_TIMEOUT_MS);
     if (o->ticks % SESSION_SWEEP_TICKS == 0) {

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "oplog/waitlist.h"
 #include "query/txn.h"
@@ -28,6 +29,7 @@ struct snapshots {
     struct waitlist waiting; /* for `left` to grow */
     _Atomic uint64_t left;   /* how often a place became free or idle */
     _Atomic int64_t window_s;
+    bool pressed; /* the cache was at the last sweep; the sweeper's */
 };
 
 struct snapshots *snapshots_new(void)
@@ -263,7 +265,7 @@ static struct txn *doom_locked(struct snapshots *s, struct snapshot *p)
     return t;
 }
 
-void snapshots_sweep(struct snapshots *s)
+static void end_expired(struct snapshots *s)
 {
     int64_t before = clock_mono_us() - atomic_load(&s->window_s) * 1000000;
     struct txn *old[LIMIT_SNAPSHOTS];
@@ -279,6 +281,43 @@ void snapshots_sweep(struct snapshots *s)
     mutex_unlock(&s->mx);
     for (size_t i = 0; i < n; i++)
         txn_abort(old[i]);
+}
+
+/* Shares of the cache: changes that are not in the tables' files, and everything. Beyond them an
+ * old snapshot is what keeps the cache from being cleaned, and soon stops all writers. */
+#define PRESSURE_DIRTY      0.50
+#define PRESSURE_USED       0.80
+#define PRESSURE_USED_DIRTY 0.25 /* a cache full of clean pages is as it should be */
+
+static bool is_pressed(struct engine *e)
+{
+    double used = 0, dirty = 0;
+
+    if (e != NULL)
+        engine_cache_fill(e, &used, &dirty);
+    return dirty > PRESSURE_DIRTY || (used > PRESSURE_USED && dirty > PRESSURE_USED_DIRTY);
+}
+
+static bool any_pinned(struct snapshots *s)
+{
+    struct snapshots_stats st;
+
+    snapshots_stats(s, &st);
+    return st.pinned > 0;
+}
+
+void snapshots_sweep(struct snapshots *s, struct engine *e)
+{
+    end_expired(s);
+    if (!any_pinned(s) || !is_pressed(e)) {
+        s->pressed = false;
+        return;
+    }
+    /* For as long as from one look to the next: a burst of writes is no reason. */
+    if (s->pressed && snapshots_drop_oldest(s))
+        log_event(LOG_WARNING, "snapshots",
+                  "the oldest snapshot of reads keeps the cache from being cleaned: given up", );
+    s->pressed = true;
 }
 
 bool snapshots_drop_oldest(struct snapshots *s)

@@ -14,6 +14,7 @@
 #define RUNNEL_SERVER_SNAPSHOTS_H
 
 #include "server/command.h"
+#include "storage/engine.h"
 
 struct snapshots;
 
@@ -31,8 +32,9 @@ int snapshot_enter(struct request *rq) MUST_CHECK;
 /* Takes it out again; nothing for one that is not inside. */
 void snapshot_leave(struct request *rq);
 
-/* Gives up those that are older than the window. */
-void snapshots_sweep(struct snapshots *s);
+/* Gives up those that are older than the window, and the oldest one while the cache of the engine
+ * (NULL: none) is under pressure. From time to time, on one thread. */
+void snapshots_sweep(struct snapshots *s, struct engine *e);
 /* Gives up the oldest one, or all; one in use goes when its reader leaves. False: there was none.
  */
 bool snapshots_drop_oldest(struct snapshots *s);

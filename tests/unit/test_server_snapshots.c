@@ -214,10 +214,10 @@ static void test_giving_up(void **state)
     finish(rq);
     assert_int_equal(pinned(), 1);
     assert_int_equal(read_at(one), ERR_SNAPSHOT_TOO_OLD);
-    snapshots_sweep(server.snapshots);
+    snapshots_sweep(server.snapshots, NULL);
     OK(read_at(two));
     snapshots_set_window_s(server.snapshots, 0);
-    snapshots_sweep(server.snapshots);
+    snapshots_sweep(server.snapshots, NULL);
     assert_int_equal(pinned(), 0);
 }
 
