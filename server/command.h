@@ -167,6 +167,8 @@ void request_end(struct request *rq);
 const struct command *command_find(const char *name); /* exact; aliases included; NULL: unknown */
 const struct command *command_at(size_t i);           /* NULL past the end; for listCommands */
 
+/* "db.coll" in the arena. */
+char *ns_join(struct arena *a, const char *db, const char *coll);
 /* "db.coll" from the command's first field, checked (73 with text); in the op's arena. Also gives
  * the collection part. */
 int request_ns(struct request *rq, const char **ret_ns, const char **ret_coll) MUST_CHECK;

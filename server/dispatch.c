@@ -145,15 +145,19 @@ static void note_use(struct request *rq, int rc)
     enum top_kind kind;
     struct belem e;
     struct bv coll;
-    char ns[LIMIT_NS + 1];
+    const char *name, *ns;
+    uint32_t n;
 
     if (rq->cmd == NULL || (rq->cmd->flags & CMD_ADMIN) != 0)
         return;
     kind = top_kind_of(rq->cmd->name);
     coll = kind == TOP_GETMORE ? bv_get(op->cmd, "collection") : bv_first(op->cmd, &e);
-    if (coll.type != BV_STRING ||
-        snprintf(ns, sizeof(ns), "%s.%s", op->db, bv_str(coll, NULL)) > LIMIT_NS)
+    if (coll.type != BV_STRING)
         return;
+    name = bv_str(coll, &n);
+    if (strlen(op->db) + 1 + n > LIMIT_NS)
+        return;
+    ns = ns_join(&op->arena, op->db, name);
     if (rc == 0 && strcmp(rq->cmd->name, "drop") == 0)
         top_forget(rq->server->top, ns);
     else

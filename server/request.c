@@ -241,14 +241,23 @@ int check_coll_name(struct op *op, const char *db, const char *coll)
     return 0;
 }
 
+char *ns_join(struct arena *a, const char *db, const char *coll)
+{
+    size_t n = strlen(db), m = strlen(coll) + 1;
+    char *ns = arena_alloc(a, n + 1 + m);
+
+    memcpy(ns, db, n);
+    ns[n] = '.';
+    memcpy(ns + n + 1, coll, m);
+    return ns;
+}
+
 int request_ns(struct request *rq, const char **ret_ns, const char **ret_coll)
 {
     struct op *op = &rq->op;
     struct belem e;
     struct bv v = bv_first(op->cmd, &e);
     const char *coll;
-    char *ns;
-    size_t db_len;
     uint32_t n;
 
     if (v.type != BV_STRING)
@@ -259,12 +268,7 @@ int request_ns(struct request *rq, const char **ret_ns, const char **ret_coll)
         return op_fail(op, ERR_INVALID_NAMESPACE,
                        "namespaces cannot have embedded null characters");
     TRY_RETURN(check_coll_name(op, op->db, coll));
-    db_len = strlen(op->db);
-    ns = arena_alloc(&op->arena, db_len + 1 + n + 1);
-    memcpy(ns, op->db, db_len);
-    ns[db_len] = '.';
-    memcpy(ns + db_len + 1, coll, n + 1);
-    *ret_ns = ns;
-    *ret_coll = ns + db_len + 1;
+    *ret_ns = ns_join(&op->arena, op->db, coll);
+    *ret_coll = *ret_ns + strlen(op->db) + 1;
     return 0;
 }

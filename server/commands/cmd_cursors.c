@@ -33,7 +33,7 @@ int cmd_getMore(struct request *rq)
                        bv_type_name(a.id.type));
     if (*a.collection == '\0')
         return op_fail(op, ERR_INVALID_NAMESPACE, "Invalid namespace specified '%s.'", op->db);
-    ns = arena_printf(&op->arena, "%s.%s", op->db, a.collection);
+    ns = ns_join(&op->arena, op->db, a.collection);
     o.batch_size = a.batch_size;
     return cursor_get_more(rq, bv_i64(a.id), ns, &o, rq->max_time_ms > 0 ? rq->max_time_ms : -1);
 }
