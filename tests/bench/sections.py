@@ -37,15 +37,14 @@ def peer_of(bench):
         yield server
 
 
-def turns(bench, servers, workload, **arguments):
-    """Each server in turn, repeated: a list of runs for each; the last one may be a peer."""
-    runs = [[] for _ in servers]
+def turns(bench, servers, workload, peer_arguments=None, **arguments):
+    """Ours, the ceiling and the peer (or None) in turn, repeated: a list of runs for each."""
+    ours, floor, peer = servers
+    runs = ([], [], [])
     for _ in range(bench.plan["repeats"]):
-        for i, server in enumerate(servers):
-            if i < 2:
-                runs[i].append(bench.client(workload, server, **arguments))
-            else:
-                runs[i].append(bench.try_client(workload, server, **arguments))
+        runs[0].append(bench.client(workload, ours, **arguments))
+        runs[1].append(bench.client(workload, floor, **arguments))
+        runs[2].append(bench.try_client(workload, peer, **{**arguments, **(peer_arguments or {})}))
     return runs
 
 
@@ -120,20 +119,21 @@ def batches(bench):
 def statements(bench):
     """3 and 4: find, update, delete by _id."""
     docs, seconds = bench.plan["docs"], bench.plan["seconds"]
-    removed = docs // 5
+    peer_docs = bench.plan["peer_docs"]
     with bench.ours() as ours, bench.skeleton() as floor, peer_of(bench) as peer:
-        for server in (ours, floor, peer):
-            bench.try_client("load", server, docs=docs + removed * bench.plan["repeats"])
+        for server, n in ((ours, docs), (floor, docs), (peer, peer_docs)):
+            bench.try_client("load", server, docs=n + n // 5 * bench.plan["repeats"])
         for number, workload, share, n in ((3, "find", FIND_SHARE, 1), (3, "find", FIND_SHARE, 32),
                                            (4, "update", INSERT_SHARE, 32)):
-            a, b, p = turns(bench, [ours, floor, peer], workload, conns=n, seconds=seconds, docs=docs)
+            a, b, p = turns(bench, [ours, floor, peer], workload, {"docs": peer_docs},
+                            conns=n, seconds=seconds, docs=docs)
             add_statement(bench, number, workload, n, share, (a, b, p))
         runs = ([], [], [])
         for i in range(bench.plan["repeats"]):
-            begin = docs + i * removed
-            for server, to in zip((ours, floor, peer), runs):
-                to.append(bench.try_client("delete", server, conns=32, seconds=3, docs=begin + removed,
-                                           **{"from": begin}))
+            for server, n, to in zip((ours, floor, peer), (docs, docs, peer_docs), runs):
+                first = n + i * (n // 5)
+                to.append(bench.try_client("delete", server, conns=32, seconds=3, docs=first + n // 5,
+                                           **{"from": first}))
         add_statement(bench, 4, "delete", 32, INSERT_SHARE, runs)
 
 
@@ -151,11 +151,12 @@ def scan(bench):
     runs = ([], [], [])
     with bench.ours() as ours, peer_of(bench) as peer:
         bench.client("load", ours, docs=docs)
-        bench.try_client("load", peer, docs=docs)
+        bench.try_client("load", peer, docs=bench.plan["peer_docs"])
         for _ in range(bench.plan["repeats"]):
             runs[0].append(bench.client("scan", ours, docs=docs, seconds=seconds))
             runs[1].append(bench.bare("bare_scan", docs=docs, seconds=seconds))
-            runs[2].append(bench.try_client("scan", peer, docs=docs, seconds=seconds))
+            runs[2].append(bench.try_client("scan", peer, docs=bench.plan["peer_docs"],
+                                            seconds=seconds))
     docs, ceiling, theirs = (field(r, "docs_per_second") for r in runs)
     bench.results.add(3, "range scan", "doc/s", docs, ceiling, "bare scan and bytes", theirs,
                       at_least=SCAN_SHARE)
@@ -320,11 +321,11 @@ def mix(bench):
     arguments = dict(rate=4000, seconds=bench.plan["mix_seconds"], docs=50_000)
     with bench.ours("--oplog-size-mb", "8") as ours, peer_of(bench) as peer:
         bench.client("load", ours, docs=50_000)
-        bench.try_client("load", peer, docs=50_000)
+        bench.try_client("load", peer, docs=5_000)
         for _ in range(bench.plan["repeats"]):
             runs.append(bench.client("mix", ours, conns=32, **arguments))
             bare.append(bench.bare("bare_mix", threads=32, **arguments))
-        theirs.append(bench.try_client("mix", peer, conns=32, **arguments))
+        theirs.append(bench.try_client("mix", peer, conns=32, **{**arguments, "docs": 5_000}))
     for point in ("p50", "p99"):
         key = f"{point}_us"
         bench.results.add(10, f"mix, {point}", "us", field(runs, key), field(bare, key),

@@ -118,7 +118,8 @@ class Secantus(Process):
             raise NotAvailable("SecantusDB is not installed (make bench-peers)")
 
     def command(self, port):
-        return [self._binary, "--port", str(port), "--storage-path", self.path]
+        # Unsynced otherwise: a crash would take back what it acknowledged.
+        return [self._binary, "--port", str(port), "--storage-path", self.path, "--sync-on-commit"]
 
 
 class Mongod(Process):

@@ -6,7 +6,7 @@
 #include "tests/bench/load.h"
 #include "tests/bench/watch.h"
 
-enum { BATCH = 1000, TRIES = 5, MATCHING = 100 };
+enum { BATCH = 1000, TRIES = 5, MATCHING = 100, STEPS_MAX = 16 };
 
 /* n documents in batches; the ids go on. */
 static void fill(struct client *c, const char *coll, uint64_t n)
@@ -140,6 +140,12 @@ static void add_foreign(struct client *c, uint64_t n, uint64_t every)
     }
 }
 
+static const char *matching(int step, char buf[static 32])
+{
+    snprintf(buf, 32, "matching%d", step);
+    return buf;
+}
+
 void run_resume(void)
 {
     struct target t = target_parse(arg_str("uri", NULL));
@@ -148,18 +154,21 @@ void run_resume(void)
     double seconds_most = arg_num("seconds", 120), first_ms = 0;
     int64_t begin = now_ns();
     struct client c;
-    struct bv token;
+    struct bv tokens[STEPS_MAX], spread;
     char coll[32];
 
+    if (steps < 1 || steps > STEPS_MAX)
+        die("steps");
     client_open(&c, &t);
     fill(&c, "foreign", 1);
-    token = watch_token(&c, "foreign");
+    spread = watch_token(&c, "spread");
+    for (int i = 0; i < steps; i++)
+        tokens[i] = watch_token(&c, matching(i, coll));
     for (int i = steps - 1; i >= 0; i--) {
         add_foreign(&c, (total >> i) - done, total / MATCHING);
         done = total >> i;
-        snprintf(coll, sizeof(coll), "matching%d", i);
-        fill(&c, coll, MATCHING);
-        first_ms = time_events(&c, coll, token, false);
+        fill(&c, matching(i, coll), MATCHING);
+        first_ms = time_events(&c, coll, tokens[i], false);
         report_pair("series", (double)done, first_ms);
         if (now_ns() - begin > (int64_t)(seconds_most * NS))
             break;
@@ -167,7 +176,7 @@ void run_resume(void)
     report_num("entries", (double)done);
     report_num("first_event_ms", first_ms);
     if (done == total)
-        report_num("spread_ms", time_events(&c, "spread", token, true));
+        report_num("spread_ms", time_events(&c, "spread", spread, true));
     report_num("load_seconds", (double)(now_ns() - begin) / NS);
     client_close(&c);
 }
