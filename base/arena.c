@@ -3,14 +3,16 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 
-#define CHUNK_MIN 4096u
-#define CHUNK_MAX (256u * 1024)
+#define CHUNK_MIN      4096u
+#define CHUNK_MAX      (256u * 1024)
+#define LARGE_KEPT_MAX (40u * 1024 * 1024) /* the buffer of the largest reply */
 
 /* Under AddressSanitizer what no one was given is poisoned, and blocks are kept apart, so that a
  * step past the end of one is found as it would be on the heap. */
@@ -68,8 +70,32 @@ static void make_key(void)
         abort();
 }
 
+/* One large chunk, of the process: a stream of large replies would have the system clear and map as
+ * many new pages for each. */
+static _Atomic(struct arena_chunk *) spare_large;
+
+static struct arena_chunk *take_large(size_t size)
+{
+    struct arena_chunk *c = atomic_exchange(&spare_large, NULL);
+
+    if (c != NULL && c->size < size) {
+        free(c);
+        c = NULL;
+    }
+    return c;
+}
+
+void arena_give_back(void)
+{
+    free(atomic_exchange(&spare_large, NULL));
+}
+
 static void release(struct arena_chunk *c)
 {
+    if (SPARE_MAX > 0 && c->size > CHUNK_MAX && c->size <= LARGE_KEPT_MAX) {
+        free(atomic_exchange(&spare_large, c));
+        return;
+    }
     if (c->size != CHUNK_MIN || spare.n >= SPARE_MAX) {
         free(c);
         return;
@@ -92,6 +118,8 @@ static struct arena_chunk *acquire(size_t size)
         spare.n--;
         return c;
     }
+    if (size > CHUNK_MAX && (c = take_large(size)) != NULL)
+        return c;
     c = malloc(sizeof(*c) + size);
     if (c != NULL)
         c->size = size;
@@ -189,7 +217,7 @@ static void *allocate(struct arena *a, size_t size)
     c = acquire(chunk);
     if (c == NULL)
         return NULL;
-    a->bytes += chunk + sizeof(*c);
+    a->bytes += c->size + sizeof(*c);
     ASAN_POISON_MEMORY_REGION(chunk_data(c) + size, chunk - size);
     /* A chunk for one big block goes behind the current one, whose rest stays in use. */
     if (chunk == need && a->chunks != NULL) {
@@ -223,26 +251,38 @@ void *arena_zalloc(struct arena *a, size_t size)
     return memset(arena_alloc(a, size), 0, size);
 }
 
-/* A large block has a chunk of its own, which can grow without a copy: the system moves whole
- * pages. NULL: it is no such block, or memory is out. */
+/* A large block has a chunk of its own, which can grow without a copy: into the rest of the chunk,
+ * or the system moves whole pages. NULL: it is no such block, or memory is out. */
 static void *regrow_chunk(struct arena *a, void *old, size_t had, size_t size)
 {
-    struct arena_chunk **link = &a->chunks, *c;
-    size_t need = footprint(size);
-    bool current;
+    struct arena_chunk **link = &a->chunks, *c, *next;
+    size_t need = footprint(size), was;
+    bool current = a->end == (uint8_t *)old + had;
 
     while (*link != NULL && chunk_data(*link) != old)
         link = &(*link)->next;
     c = *link;
-    if (c == NULL || c->size != had || need < size || need > SIZE_MAX - sizeof(*c))
+    if (c == NULL || (c->size != had && c->size <= CHUNK_MAX) || need < size ||
+        need > SIZE_MAX - sizeof(*c))
         return NULL;
-    current = a->end == (uint8_t *)old + had;
-    c = realloc(c, sizeof(*c) + need);
-    if (c == NULL)
-        return NULL;
+    was = c->size;
+    next = c->next;
+    if (need > c->size) {
+        struct arena_chunk *grown = take_large(need);
+
+        if (grown != NULL) {
+            memcpy(chunk_data(grown), old, had);
+            release(c);
+        } else if ((grown = realloc(c, sizeof(*c) + need)) != NULL) {
+            grown->size = need;
+        } else {
+            return NULL;
+        }
+        c = grown;
+        c->next = next;
+    }
     *link = c;
-    c->size = need;
-    a->bytes += need - had;
+    a->bytes += c->size - was;
     ASAN_POISON_MEMORY_REGION(chunk_data(c) + size, need - size);
     if (current)
         a->at = a->end = chunk_data(c) + need;

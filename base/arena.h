@@ -31,6 +31,8 @@ void arena_init_small(struct arena *a, size_t bytes);
 /* Frees everything but one small chunk, so that the next request starts without malloc. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
+/* Frees what is kept of large blocks for the next one. Any thread. */
+void arena_give_back(void);
 
 void *arena_alloc(struct arena *a, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);

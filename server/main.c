@@ -254,13 +254,16 @@ static void server_fini(struct server *s)
 #define KEPT_BYTES (128u * 1024 * 1024)
 #define QUIET_MOST 1000 /* requests in a second */
 
-/* Looking at the allocator holds its locks while it walks all free pieces, so a busy server does
+/* Large replies come a few in a second: their memory goes when there was no request at all. Looking
+ * at the allocator holds its locks while it walks all free pieces, so a busy server does
  * not; it would use the memory again anyway. */
 static void give_memory_back(struct server *s)
 {
     static int64_t last;
     int64_t requests = atomic_load_explicit(&s->counters.requests, memory_order_relaxed);
 
+    if (requests == last)
+        arena_give_back();
     if (requests - last < QUIET_MOST && mallinfo2().fordblks > KEPT_BYTES)
         malloc_trim(0);
     last = requests;
