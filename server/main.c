@@ -251,21 +251,29 @@ static void server_fini(struct server *s)
 }
 
 /* The allocator keeps what was freed for the next burst; past this it is given back. */
-#define KEPT_BYTES (128u * 1024 * 1024)
-#define QUIET_MOST 1000 /* requests in a second */
+#define KEPT_BYTES   (128u * 1024 * 1024)
+#define LOOK_SECONDS 60
 
-/* Large replies come a few in a second: their memory goes when there was no request at all. Looking
- * at the allocator holds its locks while it walks all free pieces, so a busy server does
- * not; it would use the memory again anyway. */
+/*
+ * In the first second without a request after some with, and once a minute. Looking at the
+ * allocator holds its locks while it walks all free pieces, some ten milliseconds of a large heap;
+ * and a busy server would use the memory again anyway.
+ */
 static void give_memory_back(struct server *s)
 {
     static int64_t last;
+    static unsigned seconds;
+    static bool was_idle;
     int64_t requests = atomic_load_explicit(&s->counters.requests, memory_order_relaxed);
+    bool idle = requests == last;
 
-    if (requests == last)
+    if (idle && !was_idle)
         arena_give_back();
-    if (requests - last < QUIET_MOST && mallinfo2().fordblks > KEPT_BYTES)
-        malloc_trim(0);
+    if ((idle && !was_idle) || ++seconds % LOOK_SECONDS == 0) {
+        if (mallinfo2().fordblks > KEPT_BYTES)
+            malloc_trim(0);
+    }
+    was_idle = idle;
     last = requests;
 }
 
