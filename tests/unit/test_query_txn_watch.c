@@ -7,10 +7,10 @@
 static struct world w;
 static struct op op, in;
 
-static const struct scope coll_a = {SCOPE_COLLECTION, "d", "d.a", false, false};
-static const struct scope coll_b = {SCOPE_COLLECTION, "d", "d.b", false, false};
-static const struct scope db_e = {SCOPE_DATABASE, "e", NULL, false, false};
-static const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false};
+static const struct scope coll_a = {.kind = SCOPE_COLLECTION, .db = "d", .ns = "d.a"};
+static const struct scope coll_b = {.kind = SCOPE_COLLECTION, .db = "d", .ns = "d.b"};
+static const struct scope db_e = {.kind = SCOPE_DATABASE, .db = "e"};
+static const struct scope cluster = {.kind = SCOPE_CLUSTER};
 
 static int set_up(void **state)
 {
