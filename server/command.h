@@ -44,6 +44,7 @@ enum cmd_flag {
     CMD_SNAPSHOT = 1 << 13,      /* takes readConcern snapshot outside transactions (else 72) */
     CMD_WRITE_CONCERN = 1 << 14, /* takes writeConcern, though it waits for nothing (else 72) */
     CMD_TXN = 1 << 15,           /* may run in a multi-document transaction */
+    CMD_API_V2 = 1 << 16,        /* in version 2, which only tests ask for */
 };
 
 struct command {
@@ -66,11 +67,9 @@ struct write_concern {
 
 /* The Stable API that a command asks for. */
 struct api_params {
-    const char *version; /* NULL: not given */
+    const char *version; /* NULL: not given; static once it is checked */
     bool strict, deprecation_errors;
 };
-/* As a document, for messages; in the arena. */
-const char *api_params_show(struct arena *a, const struct api_params *p);
 
 /* Where a request stands with the executor. */
 enum request_phase {

@@ -14,6 +14,7 @@
 #include "server/failpoints.h"
 #include "server/server.h"
 #include "server/snapshots.h"
+#include "server/stable_api.h"
 #include "server/transactions.h"
 
 enum { AWAIT_DEFAULT_MS = 1000 };
@@ -156,6 +157,7 @@ static struct cursor_entry *entry_new(struct request *rq, struct qcursor *c,
     e->txn_number = rq->has_autocommit ? rq->txn_number : -1;
     e->read_level = rq->read_level;
     e->at_cluster_time = rq->has_autocommit ? 0 : rq->at_cluster_time;
+    e->api = rq->api;
     e->no_timeout = o->no_timeout;
     e->limit = o->limit;
     e->created_ms = clock_wall_ms();
@@ -246,6 +248,18 @@ static int fail_point(struct request *rq)
     return rc;
 }
 
+static int check_api(struct request *rq)
+{
+    const struct api_params *api = &rq->cursor->api;
+
+    if (stable_api_same(&rq->api, api))
+        return 0;
+    return op_fail(&rq->op, ERR_API_MISMATCH,
+                   "API parameter mismatch: getMore used params %s, the cursor-creating command "
+                   "used %s",
+                   stable_api_show(&rq->op.arena, &rq->api), stable_api_show(&rq->op.arena, api));
+}
+
 static int begin_get_more(struct request *rq, int64_t id, const char *ns, int64_t max_time_ms)
 {
     struct op *op = &rq->op;
@@ -253,6 +267,7 @@ static int begin_get_more(struct request *rq, int64_t id, const char *ns, int64_
 
     if (rq->cursor == NULL) {
         TRY_RETURN(cursor_pin(rq, id, ns));
+        TRY_RETURN(check_api(rq));
         rq->change_stream = rq->cursor->c->change_stream;
         if (failpoints_armed())
             TRY_RETURN(fail_point(rq));

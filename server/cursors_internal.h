@@ -14,6 +14,7 @@ struct cursor_entry {
     int64_t txn_number;         /* of the transaction it belongs to; -1: none */
     enum read_level read_level; /* of the command that opened it */
     uint64_t at_cluster_time;   /* it reads from this snapshot; 0: from the newest data */
+    struct api_params api;      /* of that command, for getMore to repeat */
     bool no_timeout;
     bool killed;            /* goes when it is unpinned */
     struct request *pinned; /* uses it; else NULL */

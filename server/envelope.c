@@ -6,6 +6,7 @@
 #include "server/dispatch.h"
 #include "server/failpoints.h"
 #include "server/server.h"
+#include "server/stable_api.h"
 #include "server/transactions.h"
 
 #define YEAR_SECONDS (365 * 86400)
@@ -208,84 +209,8 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
     }
 }
 
-/* --- rules across fields ---------------------------------------------------------------------- */
-
-static int check_api_stream(struct request *rq, struct bv spec)
-{
-    static const char *const outside[] = {"showExpandedEvents",
-                                          "showMigrationEvents",
-                                          "showSystemEvents",
-                                          "showRawUpdateDescription",
-                                          "allowToRunOnConfigDB",
-                                          "allowToRunOnSystemNS",
-                                          "matchCollectionUUIDForUpdateLookup"};
-
-    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
-        if (!bv_is_missing(bv_get(spec, outside[i])))
-            return op_fail(&rq->op, ERR_API_STRICT,
-                           "BSON field '$changeStream.%s' is not allowed with apiStrict:true.",
-                           outside[i]);
-    }
-    return 0;
-}
-
-/* Stages that apiStrict refuses: those that show the server's own state, and what is not stable in
- * those that it allows. */
-static int check_api_stages(struct request *rq)
-{
-    static const char *const outside[] = {
-        "$changeStreamSplitLargeEvent", "$currentOp",    "$indexStats",    "$listLocalSessions",
-        "$listSearchIndexes",           "$listSessions", "$planCacheStats"};
-    struct biter it = biter(bv_get(rq->op.cmd, "pipeline"));
-    struct belem e, stage;
-
-    while (biter_next(&it, &e)) {
-        if (bv_is_missing(bv_first(e.v, &stage)))
-            continue;
-        for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
-            if (strcmp(stage.key, outside[i]) == 0)
-                return op_fail(&rq->op, ERR_API_STRICT,
-                               "stage %s is not allowed with 'apiStrict: true' in API Version 1",
-                               stage.key);
-        }
-        if (strcmp(stage.key, "$changeStream") == 0)
-            TRY_RETURN(check_api_stream(rq, stage.v));
-    }
-    return 0;
-}
-
-const char *api_params_show(struct arena *a, const struct api_params *p)
-{
-    if (p->version == NULL)
-        return "{}";
-    return arena_printf(a, "{ apiVersion: \"%s\", apiStrict: %s, apiDeprecationErrors: %s }",
-                        p->version, p->strict ? "true" : "false",
-                        p->deprecation_errors ? "true" : "false");
-}
-
-static int check_api(struct request *rq, const struct envelope *env)
-{
-    struct op *op = &rq->op;
-
-    if (rq->api.version == NULL) {
-        if (env->api_flags)
-            return op_fail(op, ERR_INVALID_OPTIONS,
-                           "Provided apiStrict and/or apiDeprecationErrors without passing "
-                           "apiVersion");
-        return 0;
-    }
-    if (strcmp(rq->api.version, "1") != 0)
-        return op_fail(op, ERR_API_VERSION, "API version must be \"1\"");
-    if (rq->api.strict && (rq->cmd->flags & CMD_API_V1) == 0)
-        return op_fail(op, ERR_API_STRICT,
-                       "Provided apiStrict:true, but the command %s is not in API Version 1. "
-                       "Information on supported commands and migrations in API Version 1 can be "
-                       "found at https://dochub.mongodb.org/core/manual-versioned-api",
-                       rq->cmd->name);
-    if (rq->api.strict && strcmp(rq->cmd->name, "aggregate") == 0)
-        return check_api_stages(rq);
-    return 0;
-}
+/* --- the whole envelope ------------------------------------------------------------------------
+ */
 
 static void reset(struct request *rq)
 {
@@ -314,7 +239,7 @@ int envelope_parse(struct request *rq)
     biter_next(&it, &e); /* the command itself */
     while (biter_next(&it, &e))
         TRY_RETURN(parse_field(rq, &env, &e));
-    TRY_RETURN(check_api(rq, &env));
+    TRY_RETURN(stable_api_check(rq, env.api_flags));
     TRY_RETURN(txn_rules_check(rq));
     if (!rq->has_autocommit)
         TRY_RETURN(read_concern_check(rq));

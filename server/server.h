@@ -42,6 +42,7 @@ struct server {
     struct rw_defaults *rw_defaults;
     struct snapshots *snapshots;
     struct topology topology;
+    _Atomic bool require_api, accept_api_2; /* parameters of the Stable API */
     struct server_counters counters;
     _Atomic uint64_t gossip_time; /* newest $clusterTime that clients told */
     uint8_t replica_set_id[12];

@@ -11,6 +11,7 @@
 #include "oplog/retry.h"
 #include "server/cursors.h"
 #include "server/server.h"
+#include "server/stable_api.h"
 #include "server/transactions_internal.h"
 
 struct transactions *transactions_new(void)
@@ -122,17 +123,13 @@ static int check_start_locked(struct request *rq, const struct session_txn *st)
 
 static int check_api_locked(struct request *rq, const struct session_txn *st)
 {
-    const struct api_params *a = &rq->api, *b = &st->api;
-    bool same = (a->version == NULL) == (b->version == NULL) && a->strict == b->strict &&
-                a->deprecation_errors == b->deprecation_errors;
-
-    if (same)
+    if (stable_api_same(&rq->api, &st->api))
         return 0;
     return op_fail(&rq->op, ERR_API_MISMATCH,
                    "API parameter mismatch: %s used params %s, the transaction's first command "
                    "used %s",
-                   rq->cmd->name, api_params_show(&rq->op.arena, a),
-                   api_params_show(&rq->op.arena, b));
+                   rq->cmd->name, stable_api_show(&rq->op.arena, &rq->api),
+                   stable_api_show(&rq->op.arena, &st->api));
 }
 
 static int check_continue_locked(struct request *rq, const struct session_txn *st)
@@ -161,7 +158,6 @@ static void start_locked(struct session_txn *st, struct request *rq)
     mutex_assert_held(&st->all->mx);
     st->number = rq->txn_number;
     st->api = rq->api;
-    st->api.version = rq->api.version == NULL ? NULL : "1"; /* there is no other */
     st->read_level = rq->read_level;
     st->read_level_given = rq->read_concern_given;
     st->start_us = clock_mono_us();

@@ -48,6 +48,7 @@ def server_version(client):
 
 @pytest.fixture(scope="module")
 def parameters(client):
+    client.admin.command("setParameter", 1, acceptApiVersion2=True)
     return client.admin.command({"getParameter": "*"})
 
 

@@ -62,8 +62,28 @@ static void get_session_timeout(struct request *rq, struct bw *w, const char *na
 
 static void get_require_api(struct request *rq, struct bw *w, const char *name)
 {
-    (void)rq;
-    bw_bool(w, name, false);
+    bw_bool(w, name, atomic_load(&rq->server->require_api));
+}
+
+static int set_require_api(struct request *rq, const char *name, struct bv v)
+{
+    (void)name;
+    atomic_store(&rq->server->require_api, bv_truthy(v));
+    return 0;
+}
+
+static void get_accept_api_2(struct request *rq, struct bw *w, const char *name)
+{
+    bw_bool(w, name, atomic_load(&rq->server->accept_api_2));
+}
+
+static int set_accept_api_2(struct request *rq, const char *name, struct bv v)
+{
+    if (!rq->server->settings.enable_test_commands)
+        return op_fail(&rq->op, ERR_INVALID_OPTIONS,
+                       "parameter %s can only be set with --enable-test-commands", name);
+    atomic_store(&rq->server->accept_api_2, bv_truthy(v));
+    return 0;
 }
 
 static void get_log_level(struct request *rq, struct bw *w, const char *name)
