@@ -181,6 +181,17 @@ static bool has_namespace(const struct request *rq, struct bv name)
            bv_str_is(name, ns);
 }
 
+/* As currentOp and the log name what serves a connection. */
+static bool has_thread_name(const struct request *rq, struct bv name)
+{
+    char desc[32];
+
+    if (rq->conn == NULL)
+        return false;
+    snprintf(desc, sizeof(desc), "conn%lld", (long long)rq->conn->id);
+    return bv_str_is(name, desc);
+}
+
 /* Any spelling of the command's name. */
 static bool names_command(struct bv names, const struct command *cmd)
 {
@@ -205,12 +216,15 @@ static bool has_effect(const struct request *rq, struct bv data)
 static bool command_matches(const struct request *rq, struct bv data)
 {
     struct bv app = bv_get(data, "appName"), ns = bv_get(data, "namespace");
+    struct bv thread = bv_get(data, "threadName");
 
     if (strcmp(rq->cmd->name, "configureFailPoint") == 0)
         return false;
     if (app.type == BV_STRING && !has_app_name(rq, app))
         return false;
     if (ns.type == BV_STRING && !has_namespace(rq, ns))
+        return false;
+    if (thread.type == BV_STRING && !has_thread_name(rq, thread))
         return false;
     if (!flag(data, "failAllCommands") && !names_command(bv_get(data, "failCommands"), rq->cmd))
         return false;
@@ -241,7 +255,7 @@ static int block(struct request *rq, struct bv data)
 
 int failpoint_command(struct request *rq)
 {
-    struct bv data;
+    struct bv data, extra;
     int64_t code;
 
     if (!rq->failpoint_asked) {
@@ -256,9 +270,15 @@ int failpoint_command(struct request *rq)
         op_fail(&rq->op, ERR_INTERNAL, "'failCommand' failpoint");
         return INT_CLOSE;
     }
-    if (number(data, "errorCode", &code) && code > 0 && code <= INT32_MAX)
-        return op_fail(&rq->op, (int)code, "Failing command via 'failCommand' failpoint");
-    return 0;
+    if (!number(data, "errorCode", &code) || code <= 0 || code > INT32_MAX)
+        return 0;
+    op_fail(&rq->op, (int)code, "Failing command via 'failCommand' failpoint");
+    extra = bv_get(data, "errorExtraInfo");
+    if (extra.type == BV_DOC) { /* lives as long as the choice of this request */
+        rq->op.err.info = extra.p;
+        rq->op.err.info_len = extra.len;
+    }
+    return (int)code;
 }
 
 struct bv failpoint_error_labels(const struct request *rq)

@@ -222,6 +222,23 @@ def test_namespace(raw, arm):
     assert raw.command({"getMore": Int64(1), "collection": "b"}, "test")["code"] == 43
 
 
+def test_thread_name(srv, raw, arm):
+    mine = raw.command({"hello": 1})["connectionId"]
+    arm("alwaysOn", failCommands=["ping"], errorCode=7, threadName=f"conn{mine}")
+    assert raw.command({"ping": 1})["code"] == 7
+    with RawClient(srv.port) as other:
+        assert other.ping() == 1
+
+
+def test_error_extra_info(raw, arm):
+    info = {"keyPattern": {"a": 1}, "keyValue": {"a": 5}}
+    arm({"times": 1}, failCommands=["ping"], errorCode=11000, errorExtraInfo=info)
+    reply = raw.command({"ping": 1})
+    assert (reply["code"], reply["errmsg"]) == (11000, TEXT)
+    assert {k: reply[k] for k in info} == info
+    assert raw.ping() == 1
+
+
 def client_document(app):
     return {"application": {"name": app}, "driver": {"name": "t", "version": "1"},
             "os": {"type": "Linux"}}
