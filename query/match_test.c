@@ -41,8 +41,8 @@ static bool compare(enum match_kind test, struct bv v, struct bv operand)
     int c;
 
     if (bv_type_class(v.type) != bv_type_class(operand.type)) {
-        if (operand.type == BV_NULL)
-            return or_equal && (v.type == BV_MISSING || v.type == BV_UNDEFINED);
+        if (operand.type == BV_NULL) /* since 8.0 undefined is not null */
+            return or_equal && v.type == BV_MISSING;
         if (operand.type == BV_MAXKEY)
             return test == MATCH_LT || test == MATCH_LTE;
         if (operand.type == BV_MINKEY)
@@ -94,7 +94,7 @@ static int cmp_values(const void *a, const void *b)
 
 static bool test_in(struct tester *t, const struct match_in *in, struct bv v)
 {
-    if (v.type == BV_MISSING || v.type == BV_UNDEFINED)
+    if (v.type == BV_MISSING)
         return in->has_null;
     if (in->nvalues > 0 &&
         bsearch(&v, in->values, in->nvalues, sizeof(in->values[0]), cmp_values) != NULL)

@@ -154,7 +154,7 @@ static void add_point(struct intervals *x, struct bv v)
 }
 
 /* Up to two points: an array may lie at its first element or, within an array, as itself; null
- * stands for missing fields and undefined too. */
+ * stands for missing fields too, which lie at undefined below an empty array. */
 static void add_equal(struct intervals *x, struct bv v)
 {
     if (v.type == BV_ARRAY) {

@@ -104,7 +104,10 @@ static void test_null(void **state)
     static const struct row rows[] = {
         {"{\"a\": null}", "{\"a\": null}", true},
         {"{\"a\": null}", "{}", true},
-        {"{\"a\": null}", "{\"a\": {\"$undefined\": true}}", true},
+        {"{\"a\": null}", "{\"a\": {\"$undefined\": true}}", false},
+        {"{\"a\": {\"$gte\": null}}", "{\"a\": {\"$undefined\": true}}", false},
+        {"{\"a\": {\"$ne\": null}}", "{\"a\": {\"$undefined\": true}}", true},
+        {"{\"a\": {\"$in\": [null]}}", "{\"a\": {\"$undefined\": true}}", false},
         {"{\"a\": null}", "{\"a\": 0}", false},
         {"{\"a\": null}", "{\"a\": []}", false},
         {"{\"a\": null}", "{\"a\": [null]}", true},
