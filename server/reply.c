@@ -142,10 +142,13 @@ static void add_labels(struct request *rq, uint32_t set)
     bw_end(w);
 }
 
-/* By which drivers tell whether they know already of the change that made this error. */
+/* By which drivers tell whether they know already of the change that made this error. Errors of a
+ * shutdown have it only while one goes on: else they are news whenever they come. */
 static void add_topology_version(struct request *rq, int code)
 {
-    if (error_is_not_primary(code) || error_is_shutdown(code))
+    bool stopping = error_is_shutdown(code) && atomic_load(&rq->server->stopping) != 0;
+
+    if (error_is_not_primary(code) || stopping)
         topology_write(&rq->server->topology, &rq->reply);
 }
 

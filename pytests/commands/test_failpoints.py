@@ -176,7 +176,7 @@ def test_write_concern_error_with_labels(raw, db, arm):
     assert answer["errorLabels"] == ["RetryableWriteError"]
 
 
-@pytest.mark.parametrize("code, tells", [(10107, True), (91, True), (11600, True), (7, False)])
+@pytest.mark.parametrize("code, tells", [(10107, True), (13436, True), (91, False), (11600, False), (7, False)])
 def test_state_errors_tell_the_topology_version(raw, db, arm, code, tells):
     """So that a driver knows it for no news, instead of waiting for the next hello."""
     arm({"times": 1}, failCommands=["find"], errorCode=code)
