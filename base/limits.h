@@ -21,7 +21,7 @@
 #define LIMIT_INDEXES          64                        /* (M) indexes of one collection */
 #define LIMIT_INDEX_FIELDS     32                        /* (M) fields of one index key */
 #define LIMIT_INDEX_NAME       255                       /* an index name; (M) had 127 of the ns */
-#define LIMIT_INDEX_KEY_BYTES  (1024 * 1024)             /* one encoded key: WiredTiger pages */
+#define LIMIT_INDEX_KEY_BYTES  (2 * LIMIT_DOC_BYTES)     /* one key: strings escape their zeros */
 #define LIMIT_INDEX_KEYS_DOC   100000                    /* keys of one document in one index */
 #define LIMIT_CLIENT_METADATA  1024                      /* (M) hello's client document */
 #define LIMIT_APP_NAME         128                       /* (M) client.application.name */

@@ -194,3 +194,16 @@ def test_oplog_is_sought_by_ts(db, client):
     assert explained["minRecord"] == Timestamp(ts.time, ts.inc + 1)
     backward = oplog.find({"ts": {"$lt": ts}, "ns": f"{db.name}.c", "op": "i"}).sort("ts", -1)
     assert [e["o"]["_id"] for e in backward] == [1, 0]
+
+
+def test_keys_as_long_as_a_document(db):
+    long = 2 * 1024 * 1024
+    db.c.create_index("a")
+    for letter in "bac":
+        db.c.insert_one({"_id": letter * long, "a": "\0" * long})
+    fails(11000, lambda: db.c.insert_one({"_id": "a" * long}))
+    assert [d["_id"][0] for d in db.c.find({}, {"_id": 1}).sort("_id")] == ["a", "b", "c"]
+    assert db.c.count_documents({"a": "\0" * long}, hint="a_1") == 3
+    assert db.command("validate", "c")["valid"]
+    db.c.delete_many({"_id": {"$gte": "b"}})
+    assert db.c.count_documents({}, hint="_id_") == 1
