@@ -161,3 +161,28 @@ def test_with_transaction_retries_a_conflict(srv, db, tmp_path):
     assert run(TRANSACTION, tmp_path, srv.uri, db.name) == {
         "attempts": 2, "firstSaw": 1, "secondCode": 112,
         "secondLabels": ["TransientTransactionError"], "end": 11}
+
+
+CLIENT_BULK_WRITE = """
+  const client = new MongoClient(uri);
+  const ns = n => `${process.argv[3]}.${n}`;
+  const models = [...Array(300).keys()].map(
+    i => ({ namespace: ns(i % 2 ? 'odd' : 'even'), name: 'insertOne', document: { _id: i } }));
+  models.push({ namespace: ns('odd'), name: 'updateMany', filter: { _id: { $lt: 10 } },
+                update: { $set: { small: true } } });
+  models.push({ namespace: ns('new'), name: 'replaceOne', filter: { _id: 'x' },
+                replacement: { y: 1 }, upsert: true });
+  models.push({ namespace: ns('even'), name: 'deleteMany', filter: {} });
+  const r = await client.bulkWrite(models, { verboseResults: true });
+  let failed;
+  try {
+    await client.bulkWrite([{ namespace: ns('new'), name: 'insertOne', document: { _id: 'x' } }]);
+  } catch (e) { failed = e.writeErrors.get(0).code; }
+  await client.close();
+  return [r.insertedCount, r.modifiedCount, r.upsertedCount, r.deletedCount,
+          r.updateResults.get(301).upsertedId, r.insertResults.size, failed];
+"""
+
+
+def test_client_bulk_write(srv, db, tmp_path):
+    assert run(CLIENT_BULK_WRITE, tmp_path, srv.uri, db.name) == [300, 5, 1, 150, "x", 300, 11000]
