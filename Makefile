@@ -7,6 +7,10 @@
 #   make check   test + lint + perf-guard + asan-test + tsan-test + fuzz-short, as .ci/run does
 #   make crash   kills the server CRASH_KILLS times (CRASH_SEED repeats a run) and looks at what is left
 #   make fuzz    every fuzz target for FUZZ_SECONDS (60); FUZZ="match update" chooses some
+#   make soak    a mixed load for SOAK_SECONDS (600) that must leave everything flat
+#   make valgrind-test   the same load under valgrind
+#   make tsan-test TSAN_ALL=1   every test under ThreadSanitizer, not only those of threads
+#   make tidy    clang-tidy with the checks of .clang-tidy
 #   make bench   the benchmarks: measured, ceiling, ratio, peer (BENCH_ARGS=--quick: rough, 90 s);
 #                make bench-docs makes docs/performance.md of the result
 #   make docs    generate docs/compatibility.md from the tables
@@ -206,7 +210,21 @@ asan-test: test-deps
 tsan-test: test-deps
 	@$(MAKE) --no-print-directory VARIANT=tsan -j$(JOBS) all build-tests
 	@$(MAKE) --no-print-directory VARIANT=tsan TEST_ENV='$(TSAN_ENV)' \
-		PYTEST_ARGS='-m concurrent' unit pytests
+		PYTEST_ARGS='$(if $(TSAN_ALL),,-m concurrent)' unit pytests
+
+# A mixed load for as long as wanted: memory, files, threads and disk stay flat.
+SOAK_SECONDS ?= 600
+.PHONY: soak valgrind-test tidy
+soak: test-deps
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	$(PYTEST) -s --soak-seconds $(SOAK_SECONDS) $(PYTEST_ARGS) pytests/process/test_soak.py
+
+# The same load under valgrind: leaks and wild reads over a long session.
+valgrind-test: test-deps
+	@scripts/install-deps.sh valgrind
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	$(PYTEST:RUNNELD=$(B)/runneld=RUNNELD=tests/valgrind.sh VALGRIND_RUNNELD=$(B)/runneld) -s \
+		--soak-seconds $(SOAK_SECONDS) pytests/process/test_soak.py
 
 FUZZ_SECONDS ?= 60
 fuzz: deps
@@ -236,6 +254,12 @@ lint: deps
 	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr -j$(JOBS) \
 		--suppressions-list=tests/lint/cppcheck.supp --enable=warning,performance,portability \
 		-I. $(sort $(dir $(LIB_SRC)))
+
+# Minutes of work, so on demand.
+tidy: deps
+	@scripts/install-deps.sh tidy
+	@printf '%s\n' $(LIB_SRC) server/main.c | xargs -P $(JOBS) -n 4 sh -c 'clang-tidy --quiet "$$@" -- \
+		-std=gnu17 -D_GNU_SOURCE -I. $(PKG_CFLAGS) 2>/dev/null' tidy
 
 CCACHE := $(shell command -v ccache)
 lint-build: $(LIB_OBJ) $(MAIN_OBJ)

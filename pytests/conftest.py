@@ -39,6 +39,8 @@ def pytest_addoption(parser):
     parser.addoption("--crash-seed", type=int, help="repeats the deaths of an earlier run")
     parser.addoption("--fault-step", type=int, default=9,
                      help="crash/test_disk_faults.py: one failing call in so many; 1: each")
+    parser.addoption("--soak-seconds", type=float, default=12.0,
+                     help="how long the mixed load of process/test_soak.py runs")
     parser.addoption("--oracle-seed", type=int, help="repeats the operations of an earlier run")
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# usage: install-deps.sh build|test|node|lint|perf
+# usage: install-deps.sh build|test|node|lint|perf|tidy|valgrind
 # Installs the Debian packages of one purpose that are missing; prints nothing when none is.
 set -eu
 
@@ -18,8 +18,10 @@ node)
     ;;
 lint) packages="clang clang-format cppcheck python3" ;;
 perf) packages="valgrind python3" ;;
+tidy) packages="clang-tidy" ;;
+valgrind) packages="valgrind" ;;
 *)
-    echo "usage: $0 build|test|node|lint|perf" >&2
+    echo "usage: $0 build|test|node|lint|perf|tidy|valgrind" >&2
     exit 2
     ;;
 esac
