@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * bv_check() over raw bytes. What it accepts can be read to its end, written again as the same
- * bytes, shown, hashed, and compared with itself; and libbson reads it too.
+ * bytes, shown, hashed, and compared with itself. What libbson finds valid is accepted.
  */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion" /* libbson's inline functions */
@@ -58,7 +58,6 @@ static bool plain_arrays(struct bv v)
 static void check_accepted(struct arena *a, struct bv doc)
 {
     struct bw w;
-    bson_t b;
 
     bw_init(&w, a);
     copy_fields(&w, doc);
@@ -67,10 +66,6 @@ static void check_accepted(struct arena *a, struct bv doc)
     ASSERT(bv_hash(doc) == bv_hash(bv_dup(a, doc)));
     ASSERT(strlen(bv_show(a, doc, 100)) <= 104);
     (void)bv_show(a, doc, 100000);
-    ASSERT(bson_init_static(&b, doc.p, doc.len));
-    /* libbson stops at a name that is not UTF-8. */
-    if (bson_validate(&b, BSON_VALIDATE_NONE, NULL))
-        ASSERT(bson_count_keys(&b) == bv_count(doc));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -78,12 +73,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error err = {0};
     struct arena a;
     int rc = bv_check(data, size, LIMIT_DEPTH_STORED, &err);
+    bson_t b;
 
     arena_init(&a);
     if (rc == 0)
         check_accepted(&a, bv_doc(data));
     else
         ASSERT(rc == err.code && err.text[0] != '\0');
+    if (bson_init_static(&b, data, size) && bson_validate(&b, BSON_VALIDATE_NONE, NULL))
+        ASSERT(rc == 0 || rc == ERR_OVERFLOW);
     arena_fini(&a);
     return 0;
 }
