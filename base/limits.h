@@ -32,6 +32,7 @@
 #define LIMIT_ARRAY_BACKFILL   1500000                   /* (M) nulls that $set may pad with */
 #define LIMIT_SORT_BYTES       (100 * 1024 * 1024)       /* (M) blocking stages before spilling */
 #define LIMIT_GROUP_BYTES      (100 * 1024 * 1024)       /* (M) same */
+#define LIMIT_BLOCKING_BYTES   (1024 * 1024 * 1024)      /* all blocking stages together */
 #define LIMIT_PUSH_BYTES       (100 * 1024 * 1024)       /* (M) one accumulated array */
 #define LIMIT_MEMBERS          50                        /* (M) members a write can ask for */
 #define LIMIT_CONNECTIONS      20000                     /* sockets served at once */

@@ -41,6 +41,7 @@ struct groups {
     uint32_t *slots; /* number in the list + 1 */
     size_t nslots;
     size_t bytes;
+    struct stage_memory memory;
 
     struct spill *spill;
     struct head *heads;
@@ -124,6 +125,7 @@ void groups_free(struct groups *g)
     if (g == NULL)
         return;
     clear(g);
+    stage_memory_release(&g->memory);
     group_free(g, g->merged);
     if (g->heads != NULL) {
         for (uint32_t i = 0; i < spill_runs(g->spill); i++)
@@ -324,7 +326,7 @@ int groups_add(struct groups *g, struct exec *x)
     TRY_RETURN(find_group(g, x->op, bv_is_missing(id) ? bv_null : id, &group));
     for (uint32_t i = 0; i < g->spec->n; i++)
         TRY_RETURN(acc_add_row(state_of(g, group, i), &g->spec->accs[i], &x->ev, &g->bytes));
-    return g->bytes > stage_memory_limit() ? spill_groups(g, x) : 0;
+    return stage_memory_full(&g->memory, g->bytes) ? spill_groups(g, x) : 0;
 }
 
 int groups_finish(struct groups *g, struct exec *x)

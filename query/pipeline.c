@@ -200,18 +200,6 @@ int stage_int(struct stage_parser *p, int code_type, int code_range, int64_t min
     return 0;
 }
 
-static _Atomic size_t memory_limit = LIMIT_SORT_BYTES;
-
-size_t stage_memory_limit(void)
-{
-    return memory_limit;
-}
-
-void stage_memory_limit_set(size_t bytes)
-{
-    memory_limit = bytes == 0 ? LIMIT_SORT_BYTES : bytes;
-}
-
 /* --- one row
  * -------------------------------------------------------------------------------------- */
 

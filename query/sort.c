@@ -3,9 +3,9 @@
  * The blocking sort behind $sort and find's sort.
  *
  * Rows are copied, each with its keys as views into the copy, and sorted by keys and arrival. With
- * a limit a heap keeps the best rows and nothing else. Past LIMIT_SORT_BYTES the rows in memory are
- * sorted and spilled as a run; at the end the runs are merged, each giving its next row when it is
- * wanted. Runs hold earlier rows than later runs, so ties go to the lower run.
+ * a limit a heap keeps the best rows and nothing else. Past its share of memory the rows in memory
+ * are sorted and spilled as a run; at the end the runs are merged, each giving its next row when it
+ * is wanted. Runs hold earlier rows than later runs, so ties go to the lower run.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +35,7 @@ struct sort {
     struct row **rows; /* a heap while filling with a limit (worst first) and while merging */
     size_t n, cap, at;
     size_t bytes;
+    struct stage_memory memory;
     uint64_t seq;
     struct spill *spill;
     struct row *given; /* the row given last, still in use by whoever pulled it */
@@ -209,7 +210,7 @@ static int add(struct sort *sort, struct exec *x, struct bv doc)
         if (sort->limit > 0)
             sift_up(sort, sort->n - 1, 1);
     }
-    return sort->bytes > stage_memory_limit() ? spill_rows(sort, x) : 0;
+    return stage_memory_full(&sort->memory, sort->bytes) ? spill_rows(sort, x) : 0;
 }
 
 /* --- merging
@@ -305,6 +306,7 @@ static void sort_close(struct stage *s)
     struct sort *sort = (struct sort *)s;
 
     drop_rows(sort);
+    stage_memory_release(&sort->memory);
     free(sort->rows);
     free(sort->given);
     spill_free(sort->spill);

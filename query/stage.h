@@ -42,6 +42,16 @@ int stage_int(struct stage_parser *p, int code_type, int code_range, int64_t min
  * back to the default). */
 size_t stage_memory_limit(void);
 void stage_memory_limit_set(size_t bytes);
+/* Part of what all blocking stages hold together; LIMIT_BLOCKING_BYTES, or what a test has set.
+ * Zeroed: holds nothing. One thread at a time. */
+struct stage_memory {
+    size_t told;
+};
+/* The stage holds so many bytes now. True: it must spill, for its own sake or for that of all. */
+bool stage_memory_full(struct stage_memory *m, size_t bytes);
+void stage_memory_release(struct stage_memory *m);
+size_t stage_memory_total(void); /* held by all of them, in steps of 64 KB each */
+void stage_memory_total_set(size_t bytes);
 
 /* Parts that other stages are made of. */
 /* A sort learns that only the first n rows are wanted. False: s is no sort. */

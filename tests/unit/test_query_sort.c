@@ -132,6 +132,40 @@ static void test_group_spills(void **state)
                     "1}}]");
 }
 
+/* One alone would fit; together they do not, so whoever grows spills, and nothing stays counted. */
+static void test_all_stages_share_their_memory(void **state)
+{
+    struct stage_memory others = {0};
+    struct stage_run run = {.pipeline = "[{\"$sort\": {\"k\": 1}}]", .allow_disk_use = true};
+    char *dir = temp_dir();
+    struct engine *e = open_engine(dir);
+    struct database db = {.engine = e};
+    struct bv want, got;
+    struct op op;
+
+    (void)state;
+    op_init(&op);
+    run.db = &db;
+    run.docs = many_docs(&op.arena, 20000);
+    OK(run_pipeline(&op, &run, &want));
+    assert_int_equal(stage_memory_total(), 0);
+    stage_memory_total_set(8 * 1024 * 1024);
+    assert_false(stage_memory_full(&others, 7 * 1024 * 1024));
+    assert_int_equal(stage_memory_total(), 7 * 1024 * 1024);
+    OK(run_pipeline(&op, &run, &got));
+    assert_true(bv_identical(want, got));
+    run.allow_disk_use = false;
+    assert_int_equal(run_pipeline(&op, &run, &got), ERR_QUERY_MEMORY_NO_DISK);
+    assert_int_equal(stage_memory_total(), 7 * 1024 * 1024);
+    stage_memory_release(&others);
+    assert_int_equal(stage_memory_total(), 0);
+    OK(run_pipeline(&op, &run, &got));
+    stage_memory_total_set(0);
+    op_fini(&op);
+    OK(engine_close(e, &(struct error){0}));
+    remove_dir(dir);
+}
+
 static void test_no_disk(void **state)
 {
     static const char *const pipelines[] = {"[{\"$sort\": {\"k\": 1}}]",
@@ -218,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_sort_spills),
         cmocka_unit_test(test_group_spills),
+        cmocka_unit_test(test_all_stages_share_their_memory),
         cmocka_unit_test(test_no_disk),
         cmocka_unit_test(test_limited_sort_keeps_few_rows),
         cmocka_unit_test(test_spill_drops_its_table),
