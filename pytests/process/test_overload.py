@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.concurrent, pytest.mark.timeout(300)]
 PING = {"ping": 1, "$db": "admin"}
 DEADLINE_S = 100  # for what happens in an instant on a machine with nothing else to do
 MB = 1 << 20
+SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
+of_memory = pytest.mark.skipif(SANITIZED, reason="a sanitizer keeps memory of its own")
 IN_FLIGHT_MAX = UNSENT_MAX = 512 * MB
 
 
@@ -171,6 +173,7 @@ def test_a_client_that_never_reads_is_closed(server, admin):
         assert got < 16 * MB
 
 
+@of_memory
 @pytest.mark.slow
 def test_unsent_bytes_of_all_clients_are_bounded():
     with Server(memory=True) as s, RawClient(s.port) as admin:
@@ -183,10 +186,10 @@ def test_unsent_bytes_of_all_clients_are_bounded():
         for c in deaf:
             c.close()
         wait_until(lambda: status(admin, "network", "unsentBytes") == 0)
-        if not SANITIZED:
-            wait_until(lambda: s.rss() < 256 * MB)
+        wait_until(lambda: s.rss() < 256 * MB)
 
 
+@of_memory
 @pytest.mark.slow
 def test_bytes_of_half_messages_are_bounded():
     """Past the limit large messages are turned away; small ones are served as ever."""
@@ -230,14 +233,7 @@ def raise_file_limit(n):
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, n), hard))
 
 
-SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
-
-
-def cost(bytes_each):
-    """Sanitizers add to each allocation, and keep freed ones."""
-    return bytes_each * (16 if SANITIZED else 1)
-
-
+@of_memory
 @pytest.mark.slow
 def test_10000_idle_connections(record_property):
     raise_file_limit(11000)
@@ -250,7 +246,7 @@ def test_10000_idle_connections(record_property):
                 clients.append(RawClient(s.port))
                 assert clients[-1].ping() == 1.0
 
-        masses(record_property, s, 10000, connect, cost(4096))
+        masses(record_property, s, 10000, connect, 4096)
         assert status(admin, "connections", "current") == 10001
         assert all(c.ping() == 1.0 for c in clients[::100])
         for c in clients:
@@ -258,6 +254,7 @@ def test_10000_idle_connections(record_property):
         wait_until(lambda: status(admin, "connections", "current") == 1)
 
 
+@of_memory
 @pytest.mark.slow
 def test_half_messages_of_many_cost_little(record_property):
     raise_file_limit(4000)
@@ -271,7 +268,7 @@ def test_half_messages_of_many_cost_little(record_property):
                 clients[-1].send(op_msg(PING)[:20])
             wait_until(lambda: status(admin, "network", "inFlightBytes") >= 3000 * 1000)
 
-        masses(record_property, s, 3000, connect, cost(8192))
+        masses(record_property, s, 3000, connect, 8192)
         assert status(admin, "network", "inFlightBytes") < 3000 * 4096
         for c in clients:
             c.close()
@@ -285,6 +282,7 @@ def watch(client, coll="w"):
     return more
 
 
+@of_memory
 @pytest.mark.slow
 def test_10000_watchers_see_one_write_each(record_property):
     raise_file_limit(11000)
@@ -298,7 +296,7 @@ def test_10000_watchers_see_one_write_each(record_property):
                 watch(clients[-1])
             wait_until(lambda: status(admin, "metrics", "cursor")["open"]["pinned"] == 10000)
 
-        masses(record_property, s, 10000, open_all, cost(32768))
+        masses(record_property, s, 10000, open_all, 32768)
         assert admin.command({"insert": "w", "documents": [{"_id": 1}]}, "t")["n"] == 1
         for c in clients:
             [event] = c.receive().doc["cursor"]["nextBatch"]
