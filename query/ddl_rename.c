@@ -86,14 +86,15 @@ fail:
 
 static int copy_documents(struct op *op, struct coll *from, struct coll *to)
 {
-    struct writer w = {.op = op, .ns = to->ns, .coll = to, .logged = true};
     struct arena kept = op->arena;
     uint64_t rid = 0;
     size_t n = 0;
     int rc;
 
-    /* Each round works in an arena of its own, so that memory does not grow with the copy. */
+    /* Each round works in an arena of its own, so that memory does not grow with the copy; and with
+     * a writer of its own, which keeps room in that arena. */
     do {
+        struct writer w = {.op = op, .ns = to->ns, .coll = to, .logged = true};
         struct bv *docs;
         size_t done;
         int64_t inserted;
