@@ -128,7 +128,7 @@ $(B)/tests/unit/test_crash_disk: $(B)/tests/crash/disk.o $(B)/tests/crash/disk_f
 CRASH_KILLS ?= 100
 crash: test-deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(B)/tests/crash/runneld-crashfs
-	$(PYTEST) -s --crash-kills $(CRASH_KILLS) $(if $(CRASH_SEED),--crash-seed $(CRASH_SEED)) pytests/crash
+	$(PYTEST) -s --fault-step 1 --crash-kills $(CRASH_KILLS) $(if $(CRASH_SEED),--crash-seed $(CRASH_SEED)) pytests/crash
 
 bench: deps bench-peers
 	@$(MAKE) --no-print-directory -j$(JOBS) all $(BENCH_BIN)

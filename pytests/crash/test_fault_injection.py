@@ -13,8 +13,8 @@ import pytest
 from bson import Binary, Int64
 
 from crash_history import all_of, shown
-from raw import Closed, RawClient
-from server import Server, ServerError
+from raw import RawClient
+from server import Server
 
 INTERNAL, CONFLICT = 1, 112
 DOCS = [{"_id": i, "a": i % 3, "u": i, "tags": [i, i + 1]} for i in range(6)]
