@@ -443,12 +443,19 @@ static int set_up_small(void **state)
 
 static void one_that_fills_the_cache_is_too_large(void **state)
 {
+    double used, dirty;
+
     (void)state;
     OK(insert(&op, "d.c", "{'_id': 1}"));
     txn_enter(begin(&w, 2), &in2);
     OK(insert(&in2, "d.c", "{'_id': 2}"));
     txn_enter(begin(&w, 1), &in);
+    assert_int_equal(engine_cache_bytes(w.db.engine), 16 << 20);
+    engine_cache_fill(w.db.engine, &used, &dirty);
+    assert_true(used > 0 && used < 0.5);
     assert_int_equal(fill_cache(&in), 388);
+    engine_cache_fill(w.db.engine, &used, &dirty);
+    assert_true(used > 0.8 && dirty > 0.5 && dirty <= used);
     /* It is not this one that is too large: it may be tried again. */
     assert_int_equal(fill_cache(&in2), 112);
     abort_in(&in);
