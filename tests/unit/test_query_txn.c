@@ -59,8 +59,7 @@ static void abort_in(struct op *o)
     txn_abort(t);
 }
 
-/* --- isolation ----------------------------------------------------------------------------------
- */
+/* --- isolation ------------------------------------------------------------------------------- */
 
 static void sees_its_snapshot_and_its_own_writes(void **state)
 {
@@ -141,8 +140,7 @@ static void one_that_only_reads_commits_without_an_entry(void **state)
     assert_int_equal(oplog_allocated(w.db.oplog), before);
 }
 
-/* --- conflicts ----------------------------------------------------------------------------------
- */
+/* --- conflicts ------------------------------------------------------------------------------- */
 
 static void a_conflict_is_an_error_at_once(void **state)
 {
@@ -188,8 +186,7 @@ static void a_duplicate_key_does_not_lose_the_transaction(void **state)
     FOUND(&op, "d.c", "1:1 2:9");
 }
 
-/* --- outsiders ----------------------------------------------------------------------------------
- */
+/* --- outsiders ------------------------------------------------------------------------------- */
 
 static void an_outsider_parks_until_the_end(void **state)
 {
@@ -300,8 +297,7 @@ static void a_sleeper_minds_its_deadline(void **state)
     op_fini(&o.op);
 }
 
-/* --- pinned snapshots ---------------------------------------------------------------------------
- */
+/* --- pinned snapshots ------------------------------------------------------------------------ */
 
 static void a_pin_reads_at_its_time(void **state)
 {
@@ -378,8 +374,7 @@ static void a_pin_is_exact_under_load(void **state)
         pthread_join(threads[i], NULL);
 }
 
-/* --- bounds -------------------------------------------------------------------------------------
- */
+/* --- bounds ---------------------------------------------------------------------------------- */
 
 static void too_many_are_refused(void **state)
 {

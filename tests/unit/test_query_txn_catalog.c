@@ -46,8 +46,7 @@ static void abort_in(struct op *o)
     txn_abort(t);
 }
 
-/* --- locks --------------------------------------------------------------------------------------
- */
+/* --- locks ----------------------------------------------------------------------------------- */
 
 static void ddl_waits_for_who_has_touched_the_collection(void **state)
 {
@@ -132,8 +131,7 @@ static void what_changed_in_the_catalog_is_refused(void **state)
     abort_in(&in);
 }
 
-/* --- collections made inside --------------------------------------------------------------------
- */
+/* --- collections made inside ----------------------------------------------------------------- */
 
 static void a_created_collection_appears_with_the_commit(void **state)
 {

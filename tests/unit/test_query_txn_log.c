@@ -59,8 +59,7 @@ static void assert_same_bytes(struct bv a, struct bv b)
         fail_msg("%s\nis not\n%s", bv_show(&op.arena, a, 4000), bv_show(&op.arena, b, 4000));
 }
 
-/* --- one entry ----------------------------------------------------------------------------------
- */
+/* --- one entry ------------------------------------------------------------------------------- */
 
 static void put_op(struct bw *b, const char *kind, const char *ns, struct bv o, struct bv o2)
 {
@@ -174,8 +173,7 @@ static void the_row_of_the_session(void **state)
     assert_false(r.record.committed);
 }
 
-/* --- chains -------------------------------------------------------------------------------------
- */
+/* --- chains ---------------------------------------------------------------------------------- */
 
 /* An insert whose encoded operation, in applyOps, has exactly so many bytes. */
 static void add_op_of(struct op *o, size_t bytes)
@@ -279,8 +277,7 @@ static void the_bytes_of_a_transaction_are_bounded(void **state)
     in.txn = NULL;
 }
 
-/* --- images -------------------------------------------------------------------------------------
- */
+/* --- images ---------------------------------------------------------------------------------- */
 
 static void images_lie_at_the_place_of_their_operation(void **state)
 {
@@ -311,8 +308,7 @@ static void images_lie_at_the_place_of_their_operation(void **state)
     }
 }
 
-/* --- crashes ------------------------------------------------------------------------------------
- */
+/* --- crashes --------------------------------------------------------------------------------- */
 
 enum { CRASH_DOCS = 20 };
 

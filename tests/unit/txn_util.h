@@ -85,8 +85,7 @@ UNUSED static struct txn *begin(struct world *w, uint8_t session)
     return t;
 }
 
-/* --- statements: by a request, in the transaction that it is inside of --------------------------
- */
+/* --- statements: by a request, in the transaction that it is inside of ----------------------- */
 
 UNUSED static int insert(struct op *op, const char *ns, const char *doc)
 {
