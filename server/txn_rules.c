@@ -98,22 +98,43 @@ static int check_command(struct request *rq)
     return check_start(rq);
 }
 
-static int check_namespace(struct request *rq)
+/* `coll` may be NULL. */
+static int check_name(struct request *rq, const char *db, const char *coll)
 {
-    const char *db = rq->op.db, *coll;
-    struct bv first = bv_first(rq->op.cmd, NULL);
-
     if (strcmp(db, "local") == 0 || strcmp(db, "config") == 0)
         return op_fail(&rq->op, ERR_NOT_SUPPORTED_IN_TXN,
                        "Cannot run command against the '%s' database in a transaction.", db);
-    if (first.type != BV_STRING)
-        return 0;
-    coll = bv_str(first, NULL);
-    if (strcmp(coll, "system.profile") == 0 || strcmp(coll, "system.views") == 0)
+    if (coll != NULL && (strcmp(coll, "system.profile") == 0 || strcmp(coll, "system.views") == 0))
         return op_fail(&rq->op, ERR_NOT_SUPPORTED_IN_TXN,
                        "Cannot run command against the '%s.%s' namespace in a transaction.", db,
                        coll);
     return 0;
+}
+
+/* bulkWrite names many; what is no name at all is the command's matter. */
+static int check_bulk_namespaces(struct request *rq)
+{
+    struct biter it = biter(bv_get(rq->op.cmd, "nsInfo"));
+    struct belem e;
+
+    while (biter_next(&it, &e)) {
+        struct bv ns = e.v.type == BV_DOC ? bv_get(e.v, "ns") : BV_NONE;
+        const char *name = ns.type == BV_STRING ? bv_str(ns, NULL) : "", *dot = strchr(name, '.');
+
+        if (dot != NULL)
+            TRY_RETURN(
+                check_name(rq, arena_strndup(&rq->op.arena, name, (size_t)(dot - name)), dot + 1));
+    }
+    return 0;
+}
+
+static int check_namespace(struct request *rq)
+{
+    struct bv first = bv_first(rq->op.cmd, NULL);
+
+    if (rq->cmd->run == cmd_bulkWrite)
+        return check_bulk_namespaces(rq);
+    return check_name(rq, rq->op.db, first.type == BV_STRING ? bv_str(first, NULL) : NULL);
 }
 
 /* Stages that show or change more than the transaction's snapshot. Sorted by name. */

@@ -228,6 +228,27 @@ def test_namespaces(s, name, coll, text):
         assert reply["code"] == 263 and text in reply["errmsg"], reply
 
 
+def bulk(*namespaces):
+    return {"bulkWrite": 1, "ops": [{"insert": i, "document": {"_id": i}}
+                                    for i in range(len(namespaces))],
+            "nsInfo": [{"ns": n} for n in namespaces], "$db": "admin"}
+
+
+def test_bulk_write(s, db):
+    """Over several collections; the first failure ends it, also when it is unordered."""
+    here = f"{db.name}."
+    assert s.start(bulk(here + "c", here + "d"))["ok"] == 1
+    assert s.commit()["ok"] == 1
+    assert db.c.find_one({"_id": 0}) and db.d.find_one({"_id": 1})
+    reply = s.start({**bulk(here + "e", here + "d", here + "f"), "ordered": False})
+    assert (reply["nErrors"], reply["nInserted"]) == (1, 1), reply
+    assert s.commit()["code"] == 251
+    assert db.e.find_one() is None and db.f.find_one() is None
+    for name in ("local.x", "config.x"):
+        reply = s.start(bulk(here + "c", name))
+        assert reply["code"] == 263 and "database in a transaction" in reply["errmsg"], reply
+
+
 # --- concerns -------------------------------------------------------------------------------------
 
 
