@@ -4,7 +4,7 @@
 import pytest
 from bson import Int64, Timestamp
 
-from raw import RawClient
+from raw import RawClient, op_msg
 from txnutil import RawSession, insert, labels, lsid
 
 SERVER_OPTIONS = dict(test_commands=True)
@@ -367,16 +367,27 @@ def test_errors_of_statements(s, db):
     assert db.c.count_documents({}) == 1
 
 
-def test_one_request_at_a_time(s, srv, db):
-    """A request of a transaction waits while another has the session."""
+def test_one_request_at_a_time(s, srv, client):
+    """A request of a transaction waits while another has the session. One whose client goes while it
+    waits changes nothing."""
+    fault = "storageWrite:wait"
     s.start(FIND)
-    arm(s.raw, "find", blockConnection=True, blockTimeMS=0)
-    with RawClient(srv.port) as other:
-        second = RawSession(other, db.name, s.lsid)
-        second.number = s.number
-        assert second.run(insert(1))["ok"] == 1
-        assert s.run({"find": "c", "filter": {"_id": 1}})["cursor"]["firstBatch"]
-        assert second.commit()["ok"] == 1
+    before = client.admin.command("runnelFault", fault)["hits"]
+    with RawClient(srv.port) as first, RawClient(srv.port) as second, RawClient(srv.port) as gone:
+        try:
+            first.send(op_msg({**insert(1), **s.fields(), "$db": s.db}))
+            while client.admin.command("runnelFault", fault)["hits"] == before:
+                pass
+            for raw in (second, gone):
+                raw.send(op_msg({"find": "c", "filter": {"_id": 1}, **s.fields(), "$db": s.db}))
+            gone.close()
+            assert second.silent(0.2)
+            active = client.admin.command("serverStatus")["transactions"]
+            assert active["currentActive"] == 1
+        finally:
+            client.admin.command("runnelFault", "off")
+        assert first.receive().doc["ok"] == 1
+        assert second.receive().doc["cursor"]["firstBatch"] == [{"_id": 1}]
     assert s.commit()["ok"] == 1
 
 
