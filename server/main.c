@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -284,11 +285,23 @@ static void tick(struct server *s)
     give_memory_back(s);
 }
 
+/* Until a signal asks for the end. Meanwhile this thread, which has nothing else to do, ends what
+ * is too old once a second: the schema thread may be busy for long. */
+static int wait_signal(struct server *s, const sigset_t *signals)
+{
+    static const struct timespec second = {.tv_sec = 1};
+    int sig;
+
+    while ((sig = sigtimedwait(signals, NULL, &second)) < 0)
+        database_sweep(s);
+    return sig;
+}
+
 /* Everything after the settings are known. */
 static int serve(struct server *s, const sigset_t *signals)
 {
     struct error err = {0};
-    int sig = 0;
+    int sig;
 
     if (database_open(s, &err) != 0)
         return fail("cannot open the database", err.text);
@@ -300,7 +313,7 @@ static int serve(struct server *s, const sigset_t *signals)
     }
     executor_start(s->executor, tick);
     announce(s);
-    sigwait(signals, &sig);
+    sig = wait_signal(s, signals);
     log_event(LOG_INFO, "server", "stopping", {"signal", LOG_NUM(sig)}, );
     notify("STOPPING=1");
     atomic_store(&s->stopping, 1);

@@ -191,12 +191,20 @@ void database_tick(struct server *s)
         return;
     o->ticks++;
     reap(o);
-    transactions_sweep(s);
-    snapshots_sweep(s->snapshots, o->db.engine);
     if (o->ticks % CURSOR_SWEEP_TICKS == 0)
         cursors_sweep(s->cursors, CURSOR_TIMEOUT_MS);
     if (o->ticks % SESSION_SWEEP_TICKS == 0) {
         sweep_sessions(s);
         purge_retries(o);
     }
+}
+
+void database_sweep(struct server *s)
+{
+    struct opened *o = opened_of(s);
+
+    if (o == NULL)
+        return;
+    transactions_sweep(s);
+    snapshots_sweep(s->snapshots, o->db.engine);
 }

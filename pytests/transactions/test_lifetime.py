@@ -11,6 +11,8 @@ from bson import Int64, Timestamp
 from raw import RawClient
 from txnutil import RawSession, insert, labels, lsid
 
+SERVER_OPTIONS = dict(test_commands=True)
+
 FIND = {"find": "c"}
 LIMIT = "transactionLifetimeLimitSeconds"
 
@@ -67,6 +69,23 @@ def test_an_idle_transaction_ends_at_its_limit(client, db, s, short):
     db.c.update_one({"_id": 1}, {"$set": {"a": 1}}, upsert=True)
     for reply in (s.run(FIND), s.commit()):
         assert reply["code"] == 251 and labels(reply) == ["TransientTransactionError"]
+
+
+def test_an_index_build_does_not_keep_transactions_alive(srv, client, db, s, short):
+    db.big.insert_one({"a": 1})
+    fault = "indexBuild:wait"
+    before = client.admin.command("runnelFault", fault)["hits"]
+    with pymongo.MongoClient(srv.uri) as other:
+        build = threading.Thread(target=other[db.name].big.create_index, args=("a",))
+        try:
+            build.start()
+            until(lambda: client.admin.command("runnelFault", fault)["hits"] > before)
+            s.start({"find": "c"})
+            until(lambda: counts(client)["currentOpen"] == 0)
+        finally:
+            client.admin.command("runnelFault", "off")
+            build.join()
+    assert s.commit()["code"] == 251
 
 
 def test_a_running_request_is_told(s, short):
