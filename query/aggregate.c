@@ -143,7 +143,8 @@ static int rows_source(struct opening *o, const struct belem *first)
 static int collection_source(struct opening *o)
 {
     struct arena *a = &o->g->base.arena;
-    struct source_spec src = {.ns = o->g->base.ns, .hint = bv_dup(a, o->s->hint)};
+    struct source_spec src = {
+        .ns = o->g->base.ns, .hint = bv_dup(a, o->s->hint), .uuid = o->s->uuid};
     bool sorted, oplog;
 
     TRY_RETURN(pipeline_parse(o->op, a, o->g->stages, &o->ctx, &o->pipeline));
@@ -167,6 +168,8 @@ static int build(struct opening *o)
     struct pipeline rest;
     int rc = INT_NOT_MINE;
 
+    if (o->s->coll != NULL)
+        TRY_RETURN(source_check_uuid(op, o->g->base.ns, o->s->uuid));
     if (!bv_is_missing(first_stage(o->g->stages, &first)))
         rc = rows_source(o, &first);
     if (rc == INT_NOT_MINE && o->s->coll == NULL) {
@@ -224,8 +227,15 @@ int aggregate_open(struct op *op, const struct aggregate_spec *s, struct qcursor
     int rc;
 
     TRY_RETURN(check_stages(op, s->pipeline));
-    if (!bv_is_missing(first_stage(s->pipeline, &first)) && strcmp(first.key, "$changeStream") == 0)
+    if (!bv_is_missing(first_stage(s->pipeline, &first)) &&
+        strcmp(first.key, "$changeStream") == 0) {
+        if (!bv_is_missing(s->uuid))
+            return op_fail(op, 4928900, "collectionUUID is not supported for a change stream");
         return open_stream(op, s, ret);
+    }
+    if (s->coll == NULL && !bv_is_missing(s->uuid))
+        return op_fail(op, 4928901,
+                       "collectionUUID is not supported for a collectionless aggregation");
     g = qcursor_new(sizeof(*g), &agg_ops);
     o.g = g;
     o.ctx = (struct pipeline_ctx){

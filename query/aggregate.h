@@ -13,6 +13,7 @@ struct aggregate_spec {
     const char *coll;   /* NULL: {aggregate: 1} */
     struct bv pipeline; /* array */
     struct bv hint;     /* or BV_NONE */
+    struct bv uuid;     /* collectionUUID, or BV_NONE */
     bool allow_disk_use;
     const char *read_level; /* as given, or NULL; change streams allow "majority" only */
     bool v1_tokens;         /* of change streams: in the form of older servers */

@@ -132,6 +132,7 @@ static int build(struct find_cursor *f, struct op *op, const struct find_spec *s
                               .hint = bv_dup(a, s->hint),
                               .min = bv_dup(a, s->min),
                               .max = bv_dup(a, s->max),
+                              .uuid = s->uuid,
                               .show_record_id = s->show_record_id,
                               .tailable = s->tailable};
     bool sorted;

@@ -8,6 +8,7 @@
 struct find_spec {
     const char *ns;
     struct bv filter, sort, projection, hint, min, max; /* BV_NONE or empty: none */
+    struct bv uuid;                                     /* collectionUUID, or BV_NONE */
     int64_t skip, limit;                                /* 0: none */
     bool show_record_id, tailable, await_data, allow_disk_use;
     struct expr_vars *vars; /* let; may be NULL */
@@ -15,7 +16,7 @@ struct find_spec {
 };
 
 /* Views in the spec are copied. Errors: as match, projection, sort, hint; 2 for a tailable cursor
- * on what is not capped. */
+ * on what is not capped; 361 when ns is not the collection with this UUID. */
 int find_open(struct op *op, const struct find_spec *spec, struct qcursor **ret) MUST_CHECK;
 
 #endif

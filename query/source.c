@@ -5,6 +5,7 @@
 
 #include "oplog/reader.h"
 #include "oplog/retry.h"
+#include "query/collection_uuid.h"
 #include "query/txn.h"
 
 /* --- rows that are already there ------------------------------------------------------------- */
@@ -232,6 +233,19 @@ static int view_source(struct op *op, struct arena *a, size_t view, const struct
     return 0;
 }
 
+int source_check_uuid(struct op *op, const char *ns, struct bv uuid)
+{
+    struct coll *k;
+    int rc;
+
+    if (bv_is_missing(uuid))
+        return 0;
+    TRY_RETURN(txn_lookup(op, ns, &k));
+    rc = collection_uuid_check(op, ns, k, uuid);
+    coll_unref(k);
+    return rc;
+}
+
 int source_new(struct op *op, struct arena *a, const struct source_spec *s, struct stage **ret,
                bool *ret_sorted, bool *ret_oplog)
 {
@@ -248,6 +262,8 @@ int source_new(struct op *op, struct arena *a, const struct source_spec *s, stru
 
     *ret_sorted = false;
     *ret_oplog = false;
+    if (view < NVIEWS)
+        TRY_RETURN(collection_uuid_check(op, s->ns, NULL, s->uuid));
     if (view < NVIEWS && views[view].needs_oplog && oplog_hidden(op->database->oplog)) {
         *ret = source_rows(a, NULL, 0, NULL);
         return 0;
@@ -262,7 +278,9 @@ int source_new(struct op *op, struct arena *a, const struct source_spec *s, stru
     }
     TRY_RETURN(txn_lookup(op, s->ns, &k));
     scan.k = k;
-    rc = scan_new(op, a, &scan, ret, ret_sorted);
+    rc = collection_uuid_check(op, s->ns, k, s->uuid);
+    if (rc == 0)
+        rc = scan_new(op, a, &scan, ret, ret_sorted);
     coll_unref(k);
     return rc;
 }

@@ -13,13 +13,17 @@ struct source_spec {
     const char *ns;
     const struct match *filter; /* may be NULL */
     struct bv sort, hint, min, max;
+    struct bv uuid; /* collectionUUID, or BV_NONE */
     bool show_record_id, tailable;
 };
 
 /* *ret_sorted: the rows come in the order of `sort`. A missing collection gives no rows.
- * *ret_oplog: the source is the oplog (waits go by SCOPE_OPLOG). */
+ * *ret_oplog: the source is the oplog (waits go by SCOPE_OPLOG). Errors: 361 by the UUID. */
 int source_new(struct op *op, struct arena *a, const struct source_spec *s, struct stage **ret,
                bool *ret_sorted, bool *ret_oplog) MUST_CHECK;
+
+/* 361 when the collection of that name is not the one with this UUID (BV_NONE: any will do). */
+int source_check_uuid(struct op *op, const char *ns, struct bv uuid) MUST_CHECK;
 
 /* True for a namespace that exists only as a view of the server's state. */
 bool source_is_virtual(const char *ns);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "query/collection_uuid.h"
 #include "server/commands/cmd_write.h"
 
 /* --- the command's own fields ----------------------------------------------------------------- */
@@ -127,6 +128,7 @@ static int parse_ns_info(struct op *op, struct bv array, struct bulk_request *b)
         struct ns_args a = {.ns = NULL};
 
         TRY_RETURN(fields_parse(op, "bulkWrite.nsInfo", ns_fields, docs[i], 0, &a));
+        TRY_RETURN(collection_uuid_parse(op, a.uuid));
         b->ns[i] = (struct bulk_ns){.ns = a.ns, .uuid = a.uuid};
     }
     return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* aggregate. */
+#include "query/collection_uuid.h"
 #include "server/commands/cmd_query.h"
 #include "server/concerns.h"
 #include "server/cursors.h"
@@ -17,7 +18,7 @@ static const struct field aggregate_fields[] = {
     {"let", F_DOC, offsetof(struct aggregate_command, let), FIELD_NULL_OK},
     {"needsMerge", F_IGNORE, 0, 0},
     {"fromMongos", F_IGNORE, 0, 0},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"collectionUUID", F_BIN, offsetof(struct aggregate_command, spec.uuid), FIELD_NULL_OK},
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {"$_generateV2ResumeTokens", F_BOOL, offsetof(struct aggregate_command, generate_v2_tokens), 0},
     {NULL, 0, 0, 0}};
@@ -75,6 +76,7 @@ int aggregate_command_parse(struct request *rq, struct bv cmd, bool explaining,
                             bv_is_missing(ret->cursor) ? bv_empty_doc : ret->cursor, 0, &cursor));
     ret->batch_size = cursor.batch_size;
     TRY_RETURN(check_collation(op, ret->collation));
+    TRY_RETURN(collection_uuid_parse(op, ret->spec.uuid));
     TRY_RETURN(command_let(op, ret->let, &let));
     ret->spec.db = op->db;
     ret->spec.pipeline = ret->pipeline;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "query/collection_uuid.h"
 #include "server/commands/bulk_request.h"
 #include "server/commands/cmd_write.h"
 #include "server/cursors.h"
@@ -178,7 +179,7 @@ static int target(struct bulk *b, bool creates, struct writer **ret)
     struct writer *w = &b->writers[ns->target];
 
     TRY_RETURN(check_user_ns(&b->rq->op, ns->ns));
-    TRY_RETURN(check_collection_uuid(&b->rq->op, ns->ns, w->coll, ns->uuid));
+    TRY_RETURN(collection_uuid_check(&b->rq->op, ns->ns, w->coll, ns->uuid));
     if (creates && w->coll == NULL) {
         if (!b->rq->op.on_schema_thread) {
             b->rq->goes_on = true;

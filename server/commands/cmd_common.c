@@ -38,40 +38,6 @@ int command_let(struct op *op, struct bv let, struct let_vars *ret)
     return expr_parse_let(op, &op->arena, let, ret->ev, ret->vars);
 }
 
-int check_collection_uuid(struct op *op, const char *ns, const struct coll *k, struct bv uuid)
-{
-    const char *dot = strchr(ns, '.');
-    size_t db_len = (size_t)(dot - ns);
-    const uint8_t *bytes;
-    struct coll *actual;
-    struct bv info;
-    struct bw w;
-    uint32_t n;
-
-    if (bv_is_missing(uuid))
-        return 0;
-    bytes = bv_bin(uuid, &n, NULL);
-    if (n != sizeof(k->uuid))
-        return op_fail(op, ERR_INVALID_UUID, "collectionUUID must be a UUID of 16 bytes");
-    if (k != NULL && memcmp(k->uuid, bytes, n) == 0)
-        return 0;
-    actual = catalog_get_uuid(op->database->catalog, bytes);
-    bw_init(&w, &op->arena);
-    bw_strn(&w, "db", ns, db_len);
-    bw_uuid(&w, "collectionUUID", bytes);
-    bw_str(&w, "expectedCollection", dot + 1);
-    if (actual != NULL && strncmp(actual->ns, ns, db_len + 1) == 0)
-        bw_str(&w, "actualCollection", actual->name);
-    else
-        bw_null(&w, "actualCollection");
-    coll_unref(actual);
-    info = bw_done(&w);
-    op_fail(op, ERR_COLLECTION_UUID_MISMATCH, "Collection UUID does not match that specified");
-    op->err.info = info.p;
-    op->err.info_len = info.len;
-    return ERR_COLLECTION_UUID_MISMATCH;
-}
-
 int check_user_ns(struct op *op, const char *ns)
 {
     const char *coll = strchr(ns, '.') + 1;

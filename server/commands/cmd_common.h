@@ -19,13 +19,6 @@ struct let_vars {
 };
 int command_let(struct op *op, struct bv let, struct let_vars *ret) MUST_CHECK;
 
-/*
- * collectionUUID of a command on `ns`, which names k (NULL: no collection): 361, with the fields
- * that tell the collection's name, when they differ. BV_NONE: nothing to check.
- */
-int check_collection_uuid(struct op *op, const char *ns, const struct coll *k,
-                          struct bv uuid) MUST_CHECK;
-
 /* Answers NamespaceExists-like checks on names a user may not create or write. */
 int check_user_ns(struct op *op, const char *ns) MUST_CHECK;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* find, count, distinct. */
+#include "query/collection_uuid.h"
 #include "query/distinct.h"
 #include "query/find.h"
 #include "query/source.h"
@@ -30,7 +31,7 @@ static const struct field find_fields[] = {
     {"oplogReplay", F_IGNORE, 0, 0},
     {"allowSpeculativeMajorityRead", F_IGNORE, 0, 0},
     {"term", F_IGNORE, 0, 0},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"collectionUUID", F_BIN, offsetof(struct find_command, spec.uuid), FIELD_NULL_OK},
     {NULL, 0, 0, 0}};
 
 int find_command_parse(struct op *op, struct bv cmd, const char *ns, struct find_command *ret)
@@ -43,6 +44,7 @@ int find_command_parse(struct op *op, struct bv cmd, const char *ns, struct find
     TRY_RETURN(fields_parse(op, "find", find_fields, cmd, FIELDS_COMMAND, ret));
     TRY_RETURN(check_collation(op, ret->collation));
     TRY_RETURN(check_hint(op, ret->spec.hint, &ret->spec.hint));
+    TRY_RETURN(collection_uuid_parse(op, ret->spec.uuid));
     if (ret->return_key)
         return op_fail(op, ERR_NOT_IMPLEMENTED, "'find.returnKey' is not supported yet");
     TRY_RETURN(command_let(op, ret->let, &let));
@@ -86,7 +88,7 @@ static int each_row(struct request *rq, struct qcursor *c, int (*fn)(void *arg, 
 /* --- count ----------------------------------------------------------------------------------- */
 
 struct count_args {
-    struct bv query, hint, collation;
+    struct bv query, hint, collation, uuid;
     int64_t limit, skip;
 };
 
@@ -97,7 +99,7 @@ static const struct field count_fields[] = {
     {"hint", F_STR_DOC, offsetof(struct count_args, hint), FIELD_NULL_OK},
     {"collation", F_DOC, offsetof(struct count_args, collation), 0},
     {"fields", F_IGNORE, 0, 0},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"collectionUUID", F_BIN, offsetof(struct count_args, uuid), FIELD_NULL_OK},
     {NULL, 0, 0, 0}};
 
 static int count_row(void *arg, struct bv doc)
@@ -114,25 +116,31 @@ static int64_t clip(int64_t n, const struct count_args *a)
 }
 
 /* Without a filter the number is known. */
-static bool count_known(struct request *rq, const char *ns, const struct count_args *a,
-                        int64_t *ret)
+static int count_known(struct request *rq, const char *ns, const struct count_args *a, int64_t *ret,
+                       bool *ret_known)
 {
     struct oplog_stats stats;
     struct coll *k;
+    int rc;
 
+    *ret_known = false;
     if (!bv_empty(a->query))
-        return false;
-    if (strcmp(ns, "local.oplog.rs") == 0 && !oplog_hidden(rq->op.database->oplog)) {
+        return 0;
+    if (bv_is_missing(a->uuid) && strcmp(ns, "local.oplog.rs") == 0 &&
+        !oplog_hidden(rq->op.database->oplog)) {
         oplog_stats(rq->op.database->oplog, &stats);
         *ret = stats.entries;
-        return true;
+        *ret_known = true;
+        return 0;
     }
     if (source_is_virtual(ns))
-        return false;
+        return 0;
     k = catalog_get(rq->op.database->catalog, ns);
+    rc = collection_uuid_check(&rq->op, ns, k, a->uuid);
     *ret = k == NULL ? 0 : atomic_load(&k->counters->count);
+    *ret_known = true;
     coll_unref(k);
-    return true;
+    return rc;
 }
 
 int cmd_count(struct request *rq)
@@ -142,15 +150,19 @@ int cmd_count(struct request *rq)
     struct qcursor *c;
     const char *ns, *coll;
     int64_t n = 0;
+    bool known;
 
     TRY_RETURN(request_ns(rq, &ns, &coll));
     TRY_RETURN(fields_parse(&rq->op, "count", count_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     TRY_RETURN(check_collation(&rq->op, args.collation));
     TRY_RETURN(check_hint(&rq->op, args.hint, &args.hint));
+    TRY_RETURN(collection_uuid_parse(&rq->op, args.uuid));
     if (args.limit < 0)
         args.limit = args.limit == INT64_MIN ? INT64_MAX : -args.limit;
-    if (!count_known(rq, ns, &args, &n)) {
+    TRY_RETURN(count_known(rq, ns, &args, &n, &known));
+    if (!known) {
         spec.ns = ns;
+        spec.uuid = args.uuid;
         spec.filter = args.query;
         spec.hint = args.hint;
         spec.limit =
@@ -170,7 +182,7 @@ int cmd_count(struct request *rq)
 
 struct distinct_args {
     const char *key;
-    struct bv query, hint, collation;
+    struct bv query, hint, collation, uuid;
 };
 
 static const struct field distinct_fields[] = {
@@ -178,7 +190,7 @@ static const struct field distinct_fields[] = {
     {"query", F_DOC, offsetof(struct distinct_args, query), FIELD_NULL_OK},
     {"hint", F_STR_DOC, offsetof(struct distinct_args, hint), FIELD_NULL_OK},
     {"collation", F_DOC, offsetof(struct distinct_args, collation), 0},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"collectionUUID", F_BIN, offsetof(struct distinct_args, uuid), FIELD_NULL_OK},
     {NULL, 0, 0, 0}};
 
 struct distinct_job {
@@ -208,7 +220,9 @@ int cmd_distinct(struct request *rq)
         fields_parse(&rq->op, "distinct", distinct_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     TRY_RETURN(check_collation(&rq->op, args.collation));
     TRY_RETURN(check_hint(&rq->op, args.hint, &spec.hint));
+    TRY_RETURN(collection_uuid_parse(&rq->op, args.uuid));
     spec.ns = ns;
+    spec.uuid = args.uuid;
     spec.filter = args.query;
     job.set = distinct_new(&rq->op.arena, args.key);
     TRY_RETURN(find_open(&rq->op, &spec, &c));

@@ -3,6 +3,7 @@
 #include "server/commands/cmd_write.h"
 
 #include "base/limits.h"
+#include "query/collection_uuid.h"
 #include "server/commands/cmd_common.h"
 #include "server/concerns.h"
 #include "server/failpoints.h"
@@ -16,6 +17,7 @@ struct batch {
     struct retry_state retry;
     bool retryable;    /* a txnNumber was given */
     bool writing;      /* session_write_begin() succeeded */
+    struct bv uuid;    /* collectionUUID, or BV_NONE */
     size_t n;          /* statements */
     int32_t *stmt_ids; /* of the statements */
     struct bw errors;  /* array of writeErrors */
@@ -77,10 +79,11 @@ int write_run_on_worker(struct request *rq)
 }
 
 /* Retry state and writer; on failure the caller still calls batch_close(). */
-static int batch_open(struct batch *b, struct request *rq, const char *ns, size_t n,
+static int batch_open(struct batch *b, struct request *rq, const char *ns, struct bv uuid, size_t n,
                       bool may_create)
 {
     b->rq = rq;
+    b->uuid = uuid;
     b->n = n;
     bw_init_array(&b->errors, &rq->op.arena);
     bw_init_array(&b->retried, &rq->op.arena);
@@ -92,9 +95,19 @@ static int batch_open(struct batch *b, struct request *rq, const char *ns, size_
         TRY_RETURN(retry_state_open(&rq->op, rq->lsid, rq->txn_number, &b->retry));
         b->retry.before_commit = failpoints_armed() ? failpoint_before_commit : NULL;
     }
-    TRY_RETURN(writer_open(&b->writer, &rq->op, ns, may_create, b->retryable ? &b->retry : NULL));
+    /* No collection is made for a UUID that can not be its own. */
+    TRY_RETURN(writer_open(&b->writer, &rq->op, ns, may_create && bv_is_missing(uuid),
+                           b->retryable ? &b->retry : NULL));
     /* Another request has made the collection meanwhile. */
     return rq->op.on_schema_thread && b->writer.coll != NULL ? write_run_on_worker(rq) : 0;
+}
+
+/* Each statement on another collection than the one meant fails, unless it was done before. */
+static int check_uuid(struct batch *b, size_t index)
+{
+    if (b->retryable && retry_state_find(&b->retry, b->stmt_ids[index]) != NULL)
+        return 0;
+    return collection_uuid_check(&b->rq->op, b->writer.ns, b->writer.coll, b->uuid);
 }
 
 static void batch_close(struct batch *b)
@@ -182,7 +195,7 @@ static int doc_array(struct op *op, const char *what, struct bv array, struct bv
 /* --- insert ---------------------------------------------------------------------------------- */
 
 struct insert_args {
-    struct bv documents;
+    struct bv documents, uuid;
     bool ordered, bypass, keep_empty_ts;
 };
 
@@ -191,7 +204,7 @@ static const struct field insert_fields[] = {
     {"ordered", F_BOOL, offsetof(struct insert_args, ordered), 0},
     {"bypassDocumentValidation", F_BOOL, offsetof(struct insert_args, bypass), FIELD_NULL_OK},
     {"bypassEmptyTsReplacement", F_BOOL, offsetof(struct insert_args, keep_empty_ts), 0},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"collectionUUID", F_BIN, offsetof(struct insert_args, uuid), FIELD_NULL_OK},
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {NULL, 0, 0, 0}};
 
@@ -205,14 +218,17 @@ static int insert_all(struct batch *b, const struct bv *docs, bool ordered, int6
             add_retried(b, i);
     }
     while (at < b->n) {
-        size_t done;
-        int64_t inserted;
-        int rc = write_insert(&b->writer, docs, at, b->n, b->stmt_ids, &done, &inserted);
+        /* Of another collection only what was done before may pass: one statement at a time. */
+        size_t to = collection_uuid_is(b->writer.coll, b->uuid) ? b->n : at + 1, done = 0;
+        int64_t inserted = 0;
+        int rc = check_uuid(b, at);
 
+        if (rc == 0)
+            rc = write_insert(&b->writer, docs, at, to, b->stmt_ids, &done, &inserted);
         at += done;
         *ret_n += inserted;
         if (rc == 0)
-            return 0;
+            continue;
         if (write_error_ends_command(b->rq, rc))
             return rc;
         if (add_error(b, at++, ordered))
@@ -233,10 +249,11 @@ int cmd_insert(struct request *rq)
 
     TRY_RETURN(request_ns(rq, &ns, &coll));
     TRY_RETURN(fields_parse(&rq->op, "insert", insert_fields, rq->op.cmd, FIELDS_COMMAND, &args));
+    TRY_RETURN(collection_uuid_parse(&rq->op, args.uuid));
     TRY_RETURN(doc_array(&rq->op, "insert.documents", args.documents, &docs, &n));
     TRY_RETURN(check_user_ns(&rq->op, ns));
-    TRY(batch_open(&b, rq, ns, n, true));
-    if (b.writer.coll == NULL) {
+    TRY(batch_open(&b, rq, ns, args.uuid, n, true));
+    if (b.writer.coll == NULL && bv_is_missing(args.uuid)) {
         TRY(writer_create(&b.writer));
         TRY(write_run_on_worker(rq));
     }
@@ -251,8 +268,7 @@ fail:
 /* --- update ---------------------------------------------------------------------------------- */
 
 struct batch_args {
-    struct bv statements;
-    struct bv let;
+    struct bv statements, let, uuid;
     bool ordered, bypass;
 };
 
@@ -262,7 +278,7 @@ static const struct field update_fields[] = {
     {"let", F_DOC, offsetof(struct batch_args, let), FIELD_NULL_OK},
     {"bypassDocumentValidation", F_BOOL, offsetof(struct batch_args, bypass), FIELD_NULL_OK},
     {"bypassEmptyTsReplacement", F_IGNORE, 0, 0},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"collectionUUID", F_BIN, offsetof(struct batch_args, uuid), FIELD_NULL_OK},
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {NULL, 0, 0, 0}};
 
@@ -325,7 +341,10 @@ static int update_all(struct batch *b, struct update_stmt *stmts, struct let_var
         int rc;
 
         stmts[i].stmt_id = b->stmt_ids[i];
-        rc = write_update(&b->writer, &stmts[i], let->ev, &out);
+        out = (struct update_outcome){.upserted = BV_NONE};
+        rc = check_uuid(b, i);
+        if (rc == 0)
+            rc = write_update(&b->writer, &stmts[i], let->ev, &out);
         if (write_error_ends_command(b->rq, rc))
             return rc;
         t->n += out.matched;
@@ -376,11 +395,12 @@ int cmd_update(struct request *rq)
 
     TRY_RETURN(request_ns(rq, &ns, &coll));
     TRY_RETURN(fields_parse(&rq->op, "update", update_fields, rq->op.cmd, FIELDS_COMMAND, &args));
+    TRY_RETURN(collection_uuid_parse(&rq->op, args.uuid));
     TRY_RETURN(doc_array(&rq->op, "update.updates", args.statements, &docs, &n));
     TRY_RETURN(command_let(&rq->op, args.let, &let));
     TRY_RETURN(parse_updates(rq, docs, n, &let, &stmts, &upserts));
     TRY_RETURN(check_user_ns(&rq->op, ns));
-    TRY(batch_open(&b, rq, ns, n, upserts));
+    TRY(batch_open(&b, rq, ns, args.uuid, n, upserts));
     if (rq->op.on_schema_thread && n > 1 && comes_to_upsert(&b, stmts)) {
         TRY(writer_create(&b.writer));
         TRY(write_run_on_worker(rq));
@@ -404,7 +424,7 @@ static const struct field delete_fields[] = {
     {"ordered", F_BOOL, offsetof(struct batch_args, ordered), 0},
     {"let", F_DOC, offsetof(struct batch_args, let), FIELD_NULL_OK},
     {"bypassDocumentValidation", F_BOOL, offsetof(struct batch_args, bypass), FIELD_NULL_OK},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    {"collectionUUID", F_BIN, offsetof(struct batch_args, uuid), FIELD_NULL_OK},
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {NULL, 0, 0, 0}};
 
@@ -463,17 +483,20 @@ int cmd_delete(struct request *rq)
 
     TRY_RETURN(request_ns(rq, &ns, &coll));
     TRY_RETURN(fields_parse(&rq->op, "delete", delete_fields, rq->op.cmd, FIELDS_COMMAND, &args));
+    TRY_RETURN(collection_uuid_parse(&rq->op, args.uuid));
     TRY_RETURN(doc_array(&rq->op, "delete.deletes", args.statements, &docs, &n));
     TRY_RETURN(command_let(&rq->op, args.let, &let));
     TRY_RETURN(parse_deletes(rq, docs, n, &let, &stmts));
     TRY_RETURN(check_user_ns(&rq->op, ns));
-    TRY(batch_open(&b, rq, ns, n, false));
+    TRY(batch_open(&b, rq, ns, args.uuid, n, false));
     for (size_t i = 0; i < n; i++) {
-        int64_t removed;
-        bool retried;
+        int64_t removed = 0;
+        bool retried = false;
 
         stmts[i].stmt_id = b.stmt_ids[i];
-        rc = write_delete(&b.writer, &stmts[i], let.ev, &removed, &retried);
+        rc = check_uuid(&b, i);
+        if (rc == 0)
+            rc = write_delete(&b.writer, &stmts[i], let.ev, &removed, &retried);
         if (write_error_ends_command(rq, rc))
             goto fail;
         total += removed;
@@ -494,7 +517,7 @@ fail:
 
 struct modify_args {
     struct modify_stmt s;
-    struct bv collation, let;
+    struct bv collation, let, uuid;
     bool bypass;
 };
 
@@ -518,7 +541,7 @@ static const struct field modify_fields[] = {
     MODIFY_FIELD("bypassDocumentValidation", F_BOOL, bypass, FIELD_NULL_OK),
     {"bypassEmptyTsReplacement", F_IGNORE, 0, 0},
     {"runtimeConstants", F_IGNORE, 0, 0},
-    {"collectionUUID", F_BIN, 0, FIELD_UNBUILT},
+    MODIFY_FIELD("collectionUUID", F_BIN, uuid, FIELD_NULL_OK),
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {NULL, 0, 0, 0}};
 
@@ -542,6 +565,7 @@ static int check_modify(struct op *op, struct modify_args *a)
     if (a->s.remove && !bv_is_missing(a->s.update.array_filters))
         return op_fail(op, ERR_FAILED_TO_PARSE, "Cannot specify arrayFilters and remove=true");
     TRY_RETURN(check_collation(op, a->collation));
+    TRY_RETURN(collection_uuid_parse(op, a->uuid));
     return check_hint(op, a->s.update.hint, &a->s.update.hint);
 }
 
@@ -579,8 +603,9 @@ int cmd_findAndModify(struct request *rq)
     TRY_RETURN(command_let(&rq->op, args.let, &let));
     args.s.update.vars = let.vars;
     TRY_RETURN(check_user_ns(&rq->op, ns));
-    TRY(batch_open(&b, rq, ns, 1, args.s.update.upsert));
+    TRY(batch_open(&b, rq, ns, args.uuid, 1, args.s.update.upsert));
     args.s.update.stmt_id = b.stmt_ids[0];
+    TRY(check_uuid(&b, 0));
     TRY(write_modify(&b.writer, &args.s, let.ev, &out));
     append_modify(rq, &args, &out);
 fail:
