@@ -224,8 +224,9 @@ def check_events(raw, start):
 
 
 @pytest.fixture(scope="module")
-def inject_srv(request, tmp_path_factory):
+def inject_srv(request):
+    """In memory: the same calls, and each round makes eight tables."""
     if request.config.getoption("--uri"):
         pytest.skip("needs fault points")
-    with Server(path=tmp_path_factory.mktemp("inject") / "data", test_commands=True) as server:
+    with Server(memory=True, test_commands=True) as server:
         yield server
