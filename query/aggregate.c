@@ -11,7 +11,7 @@ struct agg_cursor {
     struct bv stages; /* the whole pipeline, copied */
     struct stage *source, *last;
     struct match *filter; /* of a leading $match, tested by the source; NULL: none */
-    struct bv vars[EXPR_VARS_MAX];
+    struct bv *vars;      /* values of let variables, in the arena */
     int nvars;
 };
 
@@ -244,6 +244,7 @@ int aggregate_open(struct op *op, const struct aggregate_spec *s, struct qcursor
     g->stages = bv_dup(&g->base.arena, s->pipeline);
     if (s->vars != NULL && s->let != NULL) {
         g->nvars = s->vars->nslots;
+        g->vars = ARENA_ARRAY(&g->base.arena, struct bv, g->nvars);
         for (int i = 0; i < g->nvars; i++)
             g->vars[i] = bv_dup(&g->base.arena, s->let->vars[i]);
     }

@@ -9,7 +9,7 @@ struct find_cursor {
     struct match *filter;
     struct stage *last;
     struct projection *projection; /* NULL: whole documents */
-    struct bv vars[EXPR_VARS_MAX]; /* values of let variables */
+    struct bv *vars;               /* values of let variables, in the arena */
     int nvars;
     bool oplog;
     uint64_t position; /* oplog: everything up to here was seen at the last end of rows */
@@ -174,6 +174,7 @@ int find_open(struct op *op, const struct find_spec *s, struct qcursor **ret)
     f->base.ns = arena_strdup(a, s->ns);
     if (s->vars != NULL && s->let != NULL) {
         f->nvars = s->vars->nslots;
+        f->vars = ARENA_ARRAY(a, struct bv, f->nvars);
         for (int i = 0; i < f->nvars; i++)
             f->vars[i] = bv_dup(a, s->let->vars[i]);
     }
