@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 int64_t clock_mono_us(void); /* never goes back; for deadlines */
-int64_t clock_wall_ms(void); /* since 1970; may go back */
+int64_t clock_wall_ms(void); /* since 1970; may jump, also back */
+int64_t clock_boot_ms(void); /* never jumps, and counts the time that the machine slept */
 
 /* Tests: shifts the wall clock by delta_ms from now on (adds up). */
 void clock_test_shift_wall(int64_t delta_ms);

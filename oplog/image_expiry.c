@@ -7,7 +7,6 @@
  * Images of one entry have one wall time, so a cut is always behind an entry. When the wall clock
  * has gone back, an image that looks young keeps those behind it until it has expired itself.
  */
-#include "base/clock.h"
 #include "base/fault.h"
 #include "oplog/image_key.h"
 #include "oplog/oplog_internal.h"
@@ -61,7 +60,7 @@ static int find_expired(struct oplog *o, struct op *op, int64_t now_ms, uint64_t
     for (int n = 0; found && n < STEP_IMAGES; n++) {
         uint64_t optime = image_optime(tcursor_key(c));
 
-        if (optime > visible || !image_expired(o, image_wall_ms(tcursor_value(c)), now_ms))
+        if (optime > visible || !image_expired_at(o, image_wall_ms(tcursor_value(c)), now_ms))
             break;
         *ret_upto = optime;
         TRY(tcursor_next(c, &found));

@@ -4,7 +4,6 @@
  * range of optimes is a range of keys), value = 16 bytes UUID of the collection, 8 bytes wall time
  * of the entry (ms, little endian), the document.
  */
-#include "base/clock.h"
 #include "oplog/image_key.h"
 #include "oplog/oplog_internal.h"
 #include "oplog/reader.h"
@@ -52,11 +51,24 @@ static bool image_of(struct bytes value, struct bv *ret)
     return ret->len == value.len - IMAGE_HEAD_BYTES;
 }
 
-bool image_expired(struct oplog *o, int64_t wall_ms, int64_t now_ms)
+int64_t images_now_ms(struct oplog *o)
+{
+    int64_t seconds = atomic_load_explicit(&o->image_seconds, memory_order_relaxed);
+
+    return age_clock_ms(&o->image_ages, seconds < INT64_MAX / 1000 ? seconds * 1000 : INT64_MAX);
+}
+
+bool image_expired_at(struct oplog *o, int64_t wall_ms, int64_t now_ms)
 {
     int64_t seconds = atomic_load_explicit(&o->image_seconds, memory_order_relaxed);
 
     return seconds > 0 && (now_ms - wall_ms) / 1000 >= seconds;
+}
+
+bool image_expired(struct oplog *o, int64_t wall_ms)
+{
+    return atomic_load_explicit(&o->image_seconds, memory_order_relaxed) > 0 &&
+           image_expired_at(o, wall_ms, images_now_ms(o));
 }
 
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,
@@ -73,7 +85,7 @@ int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, st
     TRY(tcursor_open(t, TABLE_IMAGES, TABLE_BYTES, &c));
     TRY(tcursor_seek(c, image_key(key, optime, (uint64_t)index), SEEK_EXACT, &found));
     *ret = BV_NONE;
-    if (found && !image_expired(o, image_wall_ms(tcursor_value(c)), clock_wall_ms()) &&
+    if (found && !image_expired(o, image_wall_ms(tcursor_value(c))) &&
         image_of(tcursor_value(c), &doc))
         *ret = bv_dup(a, doc);
 fail:

@@ -363,6 +363,8 @@ static void init_parts(struct oplog *o)
     mutex_init(&o->keeper.work_mx);
     cond_init(&o->keeper.cv);
     mutex_init(&o->void_mx);
+    age_clock_init(&o->entry_ages);
+    age_clock_init(&o->image_ages);
     segments_init(&o->segments);
 }
 
@@ -381,6 +383,8 @@ static void free_parts(struct oplog *o)
     mutex_fini(&o->keeper.work_mx);
     pthread_cond_destroy(&o->keeper.cv);
     mutex_fini(&o->void_mx);
+    age_clock_fini(&o->entry_ages);
+    age_clock_fini(&o->image_ages);
     free(o);
 }
 

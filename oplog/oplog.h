@@ -74,6 +74,8 @@ uint64_t oplog_wait_passed(const struct op *op);
 void oplog_set_limits(struct oplog *o, const int64_t *size_bytes, const double *seconds,
                       const int64_t *max_entries); /* NULL: leave as it is */
 void oplog_get_limits(struct oplog *o, int64_t *size_bytes, double *seconds, int64_t *max_entries);
+/* The time by which entries are too old: the wall clock, but for its jumps (base/age_clock.h). */
+int64_t oplog_retention_now_ms(struct oplog *o);
 /* {pruneOplog}: applies the limits now and exactly, taking now_ms as the time. Blocking; schema
  * thread. The newest entry stays. */
 int oplog_prune(struct oplog *o, struct op *op, int64_t now_ms, int64_t *ret_removed) MUST_CHECK;

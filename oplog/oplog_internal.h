@@ -14,12 +14,13 @@
  *     void_mx             the first write of a run without an oplog; held across a transaction
  *     hub locks           one at a time; held while waiters are woken and while a parker checks
  *     pump_mx             one pump at a time
- *     horizon.mx, segments.mx, ring.mx, waitlists, flusher.mx, keeper.mx, limits_mx
- *                         leaves; horizon.mx may be held around flusher.mx only
+ *     horizon.mx, segments.mx, ring.mx, waitlists, flusher.mx, keeper.mx, limits_mx,
+ *     age clocks          leaves; horizon.mx may be held around flusher.mx only
  */
 #ifndef RUNNEL_OPLOG_OPLOG_INTERNAL_H
 #define RUNNEL_OPLOG_OPLOG_INTERNAL_H
 
+#include "base/age_clock.h"
 #include "oplog/horizon.h"
 #include "oplog/hub.h"
 #include "oplog/oplog.h"
@@ -93,6 +94,7 @@ struct oplog {
 
     struct mutex limits_mx;
     struct limits limits;
+    struct age_clock entry_ages, image_ages;
     _Atomic uint64_t pruned; /* newest optime ever removed, published before the removal; 0: none */
     _Atomic uint64_t oldest; /* oldest live entry; 0: none */
     uint64_t truncated;      /* under work_mx: the table holds nothing at or below */
@@ -145,6 +147,8 @@ int meta_put(struct stx *t, const char *name, uint64_t value) MUST_CHECK;
 int meta_remove(struct stx *t, const char *name) MUST_CHECK;
 
 /* images.c */
+int64_t images_now_ms(struct oplog *o); /* the time to judge their age by */
+bool image_expired_at(struct oplog *o, int64_t wall_ms, int64_t now_ms);
 int image_put(struct tcursor *c, struct op *op, uint64_t optime, int64_t index, const uint8_t *uuid,
               struct bv doc, int64_t wall_ms) MUST_CHECK;
 /* image_expiry.c: removes what has expired by now. */

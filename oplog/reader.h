@@ -34,7 +34,7 @@ int oplog_get(struct oplog *o, struct op *op, uint64_t optime, struct arena *a,
 
 /* True when the image of a change made at wall_ms may no longer be used (oplog_set_image_expiry).
  */
-bool image_expired(struct oplog *o, int64_t wall_ms, int64_t now_ms);
+bool image_expired(struct oplog *o, int64_t wall_ms);
 
 /* Pre-image of the change at (optime, index in applyOps); BV_NONE: none, or expired. Copied. */
 int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, struct arena *a,

@@ -101,6 +101,11 @@ void oplog_get_limits(struct oplog *o, int64_t *size_bytes, double *seconds, int
     *max_entries = l.max_entries;
 }
 
+int64_t oplog_retention_now_ms(struct oplog *o)
+{
+    return age_clock_ms(&o->entry_ages, (int64_t)(get_limits(o).seconds * 1000));
+}
+
 /* --- what must go -------------------------------------------------------------------------- */
 
 /* The state of a walk over the oldest entries. */
@@ -360,8 +365,9 @@ static void keep(struct oplog *o, struct op *op)
 {
     int64_t removed;
 
-    if (store_segments(o, op) != 0 || apply_limits(o, op, clock_wall_ms(), false, &removed) != 0 ||
-        images_expire(o, op, clock_wall_ms()) != 0)
+    if (store_segments(o, op) != 0 ||
+        apply_limits(o, op, oplog_retention_now_ms(o), false, &removed) != 0 ||
+        images_expire(o, op, images_now_ms(o)) != 0)
         log_event(LOG_ERROR, "oplog", "retention failed, and will be tried again",
                   {"error", LOG_STR(op->err.text)}, );
     arena_reset(&op->arena);

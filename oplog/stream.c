@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "oplog/reader.h"
 #include "oplog/ring.h"
 #include "oplog/unwind.h"
@@ -358,7 +357,7 @@ static uint64_t shape_of(const struct stream *s, const struct event *e)
 
     if (o->full == FULL_UPDATE_LOOKUP && (e->flags & EVENT_DIFF) != 0)
         return 0;
-    if (images && image_expired(s->oplog, e->change->row.wall_ms, clock_wall_ms()))
+    if (images && image_expired(s->oplog, e->change->row.wall_ms))
         return 0;
     return 1 | (uint64_t)o->expanded << 1 | (uint64_t)o->raw_update << 2 |
            (uint64_t)(s->o.token_version & 3) << 3 | (uint64_t)o->full << 8 |

@@ -332,7 +332,7 @@ static int serve(struct server *s, const sigset_t *signals)
 int main(int argc, char **argv)
 {
     static struct server server;
-    const char *faults = getenv("RUNNEL_FAULT");
+    const char *faults = getenv("RUNNEL_FAULT"), *shift = getenv("RUNNEL_CLOCK_SHIFT_MS");
     struct error err = {0};
     sigset_t signals;
     int rc;
@@ -346,6 +346,8 @@ int main(int argc, char **argv)
     }
     if (faults != NULL && fault_set(faults, &err) != 0)
         return fail("RUNNEL_FAULT", err.text);
+    if (shift != NULL)
+        clock_test_shift_wall(strtoll(shift, NULL, 10));
     server_init(&server);
     rc = serve(&server, &signals);
     server_fini(&server);

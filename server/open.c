@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/age_clock.h"
 #include "base/log.h"
 #include "base/op.h"
 #include "oplog/retry.h"
@@ -33,6 +33,7 @@ struct opened {
     struct dead_table dead[REAP_MAX];
     size_t ndead;
     unsigned ticks;
+    struct age_clock retry_ages;
 };
 
 static struct opened *opened_of(struct server *s)
@@ -52,6 +53,7 @@ static void close_parts(struct opened *o)
         log_event(LOG_ERROR, "storage", "closing failed", {"reason", LOG_STR(err.text)}, );
     txn_table_free(o->db.txns);
     nslock_table_free(o->db.locks);
+    age_clock_fini(&o->retry_ages);
     free(o);
 }
 
@@ -83,6 +85,7 @@ int database_open(struct server *s, struct error *err)
 
     if (o == NULL)
         abort();
+    age_clock_init(&o->retry_ages);
     o->db.host = s->host;
     o->db.repl_config = repl_config_doc;
     o->db.locks = nslock_table_new();
@@ -173,7 +176,8 @@ static void sweep_sessions(struct server *s)
 static void purge_retries(struct opened *o)
 {
     struct op op;
-    int64_t before = clock_wall_ms() - SESSION_TIMEOUT_MINUTES * 60 * INT64_C(1000);
+    const int64_t keep_ms = SESSION_TIMEOUT_MINUTES * 60 * INT64_C(1000);
+    int64_t before = age_clock_ms(&o->retry_ages, keep_ms) - keep_ms;
 
     op_init(&op);
     op.database = &o->db;

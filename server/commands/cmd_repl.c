@@ -289,7 +289,8 @@ int cmd_pruneOplog(struct request *rq)
     TRY_RETURN(
         fields_parse(&rq->op, "pruneOplog", prune_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     TRY_RETURN(need_oplog(rq));
-    TRY_RETURN(oplog_prune(o, &rq->op, bv_is_missing(args.now) ? clock_wall_ms() : bv_i64(args.now),
+    TRY_RETURN(oplog_prune(o, &rq->op,
+                           bv_is_missing(args.now) ? oplog_retention_now_ms(o) : bv_i64(args.now),
                            &removed));
     rq->op.ack_flush = oplog_flush_ticket(o); /* what was answered as removed stays removed */
     bw_i64(&rq->reply, "removed", removed);

@@ -347,6 +347,34 @@ static void a_reader_that_is_overtaken_gets_an_error(void **state)
     op_fini(&op);
 }
 
+/* --- noops --------------------------------------------------------------------------------- */
+
+static void await_newer(struct db *d, uint64_t optime)
+{
+    int64_t give_up_us = clock_mono_us() + 10 * 1000000;
+
+    while (stats(d).last <= optime && clock_mono_us() < give_up_us)
+        usleep(2000);
+    assert_true(stats(d).last > optime);
+}
+
+static void noops_go_on_when_the_clock_jumps(void **state)
+{
+    static const int64_t jumps_ms[] = {3600 * 1000, -2 * 3600 * 1000, 3600 * 1000};
+    struct oplog_options o = roomy;
+    struct db d;
+
+    (void)state;
+    o.noop_interval_ms = 50;
+    db_open(&d, true, &o);
+    for (size_t i = 0; i < sizeof(jumps_ms) / sizeof(jumps_ms[0]); i++) {
+        clock_test_shift_wall(jumps_ms[i]);
+        await_newer(&d, stats(&d).last);
+        await_newer(&d, stats(&d).last);
+    }
+    db_remove(&d);
+}
+
 /* --- crashes ------------------------------------------------------------------------------- */
 
 static void prune_and_die(const char *path, const char *fault)
@@ -417,6 +445,7 @@ int main(void)
         cmocka_unit_test(the_byte_limit_holds),
         cmocka_unit_test(the_time_limit_holds),
         cmocka_unit_test(limits_change_at_run_time),
+        cmocka_unit_test(noops_go_on_when_the_clock_jumps),
         cmocka_unit_test(pruning_by_count_is_exact),
         cmocka_unit_test(pruning_by_bytes_is_exact),
         cmocka_unit_test(pruning_by_time_is_exact),

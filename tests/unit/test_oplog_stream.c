@@ -122,11 +122,10 @@ int oplog_get(struct oplog *o, struct op *op, uint64_t optime, struct arena *a, 
     return 0;
 }
 
-bool image_expired(struct oplog *o, int64_t wall_ms, int64_t now_ms)
+bool image_expired(struct oplog *o, int64_t wall_ms)
 {
     (void)o;
     (void)wall_ms;
-    (void)now_ms;
     return false;
 }
 
