@@ -136,7 +136,8 @@ int write_insert(struct writer *w, const struct bv *docs, size_t from, size_t n,
         if (rc != 0)
             break;
         attempt = 0;
-        writer_count(w, (int64_t)g.n, g.bytes);
+        if (g.n > 0)
+            writer_count(w, (int64_t)g.n, g.bytes);
         done += g.examined;
         *ret_inserted += (int64_t)g.n + g.retried;
     }

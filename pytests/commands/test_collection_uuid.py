@@ -7,6 +7,8 @@ import pytest
 from bson import Binary, Int64
 from pymongo.errors import OperationFailure
 
+from raw import RawClient
+
 READS = [
     {"find": "c"},
     {"find": "c", "filter": {"_id": 1}},
@@ -91,25 +93,25 @@ def test_a_collection_of_another_database_has_no_name_here(client, db, uuids):
     check(e.value.details, elsewhere, "c", uuids["c"], None)
 
 
-def test_what_was_done_before_is_answered_after_a_rename(client, db, uuids):
-    with client.start_session() as session:
-        commands = [
-            {"insert": "c", "documents": [{"_id": 5}, {"_id": 6}]},
-            {"update": "c", "updates": [{"q": {"_id": 5}, "u": {"$set": {"a": 1}}}]},
-            {"findAndModify": "c", "query": {"_id": 5}, "update": {"$inc": {"a": 1}}},
-            {"delete": "c", "deletes": [{"q": {"_id": 6}, "limit": 1}]},
-        ]
-        for number, command in enumerate(commands, 1):
-            def send(command=command, number=number):
-                return db.command({**with_uuid(command, uuids["c"]), "txnNumber": Int64(number)},
-                                  session=session)
-            first = send()
+def test_what_was_done_before_is_answered_after_a_rename(srv, db, uuids):
+    session = {"id": Binary(uuid.uuid4().bytes, 4)}
+    commands = [
+        {"insert": "c", "documents": [{"_id": 5}, {"_id": 6}]},
+        {"update": "c", "updates": [{"q": {"_id": 5}, "u": {"$set": {"a": 1}}}]},
+        {"findAndModify": "c", "query": {"_id": 5}, "update": {"$inc": {"a": 1}}},
+        {"delete": "c", "deletes": [{"q": {"_id": 6}, "limit": 1}]},
+    ]
+    for number, command in enumerate(commands, 1):
+        command = {**with_uuid(command, uuids["c"]), "lsid": session, "txnNumber": Int64(number)}
+        with RawClient(srv.port) as raw:
+            first = raw.command(command, db.name)
             db.c.rename("moved")
-            second = send()
-            assert second.get("n") == first.get("n") and second.get("value") == first.get("value")
-            assert "retriedStmtIds" in second or "retriedStmtId" in second
-            assert "writeErrors" not in second
-            db.moved.rename("c")
+            second = raw.command(command, db.name)
+        assert first["ok"] == 1 and "writeErrors" not in first
+        assert second["ok"] == 1 and "writeErrors" not in second
+        assert second.get("n") == first.get("n") and second.get("value") == first.get("value")
+        assert "retriedStmtIds" in second or "retriedStmtId" in second
+        db.moved.rename("c")
     assert list(db.c.find()) == [{"_id": 1}, {"_id": 5, "a": 2}]
 
 
