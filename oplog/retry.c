@@ -368,15 +368,20 @@ int retry_purge(struct engine *e, struct op *op, int64_t before_ms)
     return 0;
 }
 
-static struct bv view_of(struct arena *a, struct bytes key, const struct retry_record *r)
+static void write_lsid(struct bw *w, struct bytes key)
+{
+    bw_doc_begin(w, "_id");
+    bw_uuid(w, "id", key.p);
+    bw_bin(w, "uid", 0, key.p + ID_BYTES, UID_BYTES);
+    bw_end(w);
+}
+
+static struct bv transaction_view(struct arena *a, struct bytes key, const struct retry_record *r)
 {
     struct bw w;
 
     bw_init(&w, a);
-    bw_doc_begin(&w, "_id");
-    bw_uuid(&w, "id", key.p);
-    bw_bin(&w, "uid", 0, key.p + ID_BYTES, UID_BYTES);
-    bw_end(&w);
+    write_lsid(&w, key);
     bw_i64(&w, "txnNum", r->txn_number);
     bw_doc_begin(&w, "lastWriteOpTime");
     bw_ts(&w, "ts", r->optime);
@@ -388,8 +393,33 @@ static struct bv view_of(struct arena *a, struct bytes key, const struct retry_r
     return bw_done(&w);
 }
 
-int retry_each(struct engine *e, struct op *op, int (*fn)(void *arg, struct bv doc), void *arg)
+/* A findAndModify is alone under its number. BV_NONE: the record has no image. */
+static struct bv image_view(struct arena *a, struct bytes key, const struct retry_record *r,
+                            struct bv head)
 {
+    struct bv first = bv_first(bv_get(head, "stmts"), NULL), image;
+    struct retry_stmt s;
+    struct bw w;
+
+    if (first.type != BV_DOC || !decode_stmt(first, &s) || s.kind != 'f')
+        return BV_NONE;
+    image = bv_get(s.result, "value");
+    if (image.type != BV_DOC || !bv_is_missing(bv_get(s.result, "upserted")))
+        return BV_NONE;
+    bw_init(&w, a);
+    write_lsid(&w, key);
+    bw_i64(&w, "txnNum", r->txn_number);
+    bw_ts(&w, "ts", s.optime);
+    bw_str(&w, "imageKind", bv_truthy(bv_get(s.result, "post")) ? "postImage" : "preImage");
+    bw_bv(&w, "image", image);
+    bw_bool(&w, "invalidated", false);
+    return bw_done(&w);
+}
+
+int retry_each(struct engine *e, struct op *op, enum retry_view view, struct bv after,
+               int (*fn)(void *arg, struct bv doc), void *arg)
+{
+    uint8_t start[KEY_BYTES];
     struct retry_record r;
     struct tcursor *c = NULL;
     struct arena a;
@@ -398,13 +428,23 @@ int retry_each(struct engine *e, struct op *op, int (*fn)(void *arg, struct bv d
     bool found;
     int rc;
 
+    if (!bv_is_missing(after) && !key_of(after, start))
+        return op_fail(op, ERR_BAD_VALUE, "not a session id");
     arena_init(&a);
     TRY_RETURN(stx_begin(e, op, &t));
     TRY(tcursor_open(t, TABLE_SESSIONS, TABLE_BYTES, &c));
-    TRY(tcursor_first(c, &found));
+    TRY(bv_is_missing(after) ? tcursor_first(c, &found)
+                             : tcursor_seek(c, (struct bytes){start, KEY_BYTES}, SEEK_GT, &found));
     while (found) {
-        if (tcursor_key(c).len == KEY_BYTES && decode_head(tcursor_value(c), &doc, &r))
-            TRY(fn(arg, view_of(&a, tcursor_key(c), &r)));
+        struct bytes key = tcursor_key(c);
+
+        if (key.len == KEY_BYTES && decode_head(tcursor_value(c), &doc, &r)) {
+            struct bv row =
+                view == RETRY_IMAGES ? image_view(&a, key, &r, doc) : transaction_view(&a, key, &r);
+
+            if (!bv_is_missing(row))
+                TRY(fn(arg, row));
+        }
         arena_reset(&a);
         TRY(op_check(op));
         TRY(tcursor_next(c, &found));

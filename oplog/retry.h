@@ -10,6 +10,9 @@
  * chunks, and a commit writes only a short row. Chunk rows: key = lsid bytes, chunk number (32
  * bits, big endian), value BSON:
  *     {txnNum: long, stmts: [as above]}
+ * The result of an upsert is {_id}, of a findAndModify
+ *     {n: long, updatedExisting: bool, value?: document as replied, upserted?: {_id}, post?: true}
+ * with `post` when the value is the document as it became.
  * `committed`: the number was that of a multi-document transaction, which has no statements here.
  */
 #ifndef RUNNEL_OPLOG_RETRY_H
@@ -25,7 +28,7 @@ struct retry_stmt {
     int32_t count; /* a run: statements stmt_id.. with optimes optime.., consecutive; >= 1 */
     char kind;     /* 'i' 'u' 's' (upsert) 'd' 'f' (findAndModify) */
     uint64_t optime;
-    struct bv result; /* upsert: {_id}; findAndModify: {value, lastErrorObject}; else BV_NONE */
+    struct bv result; /* upsert: {_id}; findAndModify: below; else BV_NONE */
 };
 
 struct retry_record {
@@ -48,8 +51,16 @@ int retry_load(struct engine *e, struct op *op, struct bv lsid, struct arena *a,
 int retry_store(struct stx *t, struct bv lsid, struct retry_record *r) MUST_CHECK;
 /* Removes records not used since before_ms. */
 int retry_purge(struct engine *e, struct op *op, int64_t before_ms) MUST_CHECK;
-/* Calls fn with each record as a config.transactions document. */
-int retry_each(struct engine *e, struct op *op, int (*fn)(void *arg, struct bv doc),
-               void *arg) MUST_CHECK;
+/*
+ * Calls fn with each record behind that of session `after` (BV_NONE: from the first), in the order
+ * of their keys; the document is fn's only while it runs. What fn returns, unless 0, ends the walk
+ * and is returned.
+ */
+enum retry_view {
+    RETRY_TRANSACTIONS, /* config.transactions: all records */
+    RETRY_IMAGES,       /* config.image_collection: findAndModify that gave an image */
+};
+int retry_each(struct engine *e, struct op *op, enum retry_view view, struct bv after,
+               int (*fn)(void *arg, struct bv doc), void *arg) MUST_CHECK;
 
 #endif

@@ -77,58 +77,88 @@ static void list_add(struct doc_list *l, struct bv doc)
     l->docs[l->n++] = bv_dup(l->arena, doc);
 }
 
-static int add_record(void *arg, struct bv doc)
-{
-    list_add(arg, doc);
-    return 0;
-}
-
-static int transactions(struct op *op, struct doc_list *l)
-{
-    return retry_each(op->database->engine, op, add_record, l);
-}
-
-/* Images are as many and as large as documents: they are read a page at a time. */
-struct images_stage {
+/* Rows that may be many or as large as documents are read a page at a time. */
+struct paged_stage {
     struct stage base;
     const struct match *filter;
+    /* Calls add_row() with the rows from the position on. */
+    int (*read)(struct op *op, struct paged_stage *s);
     struct arena page;
     struct doc_list docs; /* in the page */
     size_t at, bytes;
-    uint64_t optime; /* the first image of the next page */
-    int64_t index;
     bool last_page;
+    /* the position of the next page */
+    uint64_t optime; /* of a pre-image, and its index */
+    int64_t index;
+    struct arena lsid_arena;
+    struct bv lsid; /* of the last retry record; BV_NONE: at the first one */
 };
 
 enum { PAGE_BYTES = 1024 * 1024, PAGE_FULL = -1000 /* ends a walk; no error */ };
 
-static int add_image(void *arg, struct bv doc)
+static int add_row(struct paged_stage *s, struct bv doc)
 {
-    struct images_stage *s = arg;
-    struct bv id = bv_get(doc, "_id");
-
     list_add(&s->docs, doc);
     s->bytes += doc.len;
-    s->optime = bv_ts(bv_get(id, "ts"));
-    s->index = bv_i64(bv_get(id, "applyOpsIndex")) + 1;
-    return s->bytes < PAGE_BYTES ? 0 : PAGE_FULL; /* the page is full */
+    return s->bytes < PAGE_BYTES ? 0 : PAGE_FULL;
 }
 
-static int next_page(struct images_stage *s, struct op *op)
+static int add_image(void *arg, struct bv doc)
+{
+    struct paged_stage *s = arg;
+    struct bv id = bv_get(doc, "_id");
+
+    s->optime = bv_ts(bv_get(id, "ts"));
+    s->index = bv_i64(bv_get(id, "applyOpsIndex")) + 1;
+    return add_row(s, doc);
+}
+
+static int read_images(struct op *op, struct paged_stage *s)
+{
+    return image_each(op->database->oplog, op, s->optime, s->index, add_image, s);
+}
+
+static int add_record(void *arg, struct bv doc)
+{
+    return add_row(arg, doc);
+}
+
+static int read_records(struct op *op, struct paged_stage *s, enum retry_view view)
+{
+    int rc = retry_each(op->database->engine, op, view, s->lsid, add_record, s);
+
+    if (s->docs.n > 0) {
+        arena_reset(&s->lsid_arena);
+        s->lsid = bv_dup(&s->lsid_arena, bv_get(s->docs.docs[s->docs.n - 1], "_id"));
+    }
+    return rc;
+}
+
+static int read_transactions(struct op *op, struct paged_stage *s)
+{
+    return read_records(op, s, RETRY_TRANSACTIONS);
+}
+
+static int read_retry_images(struct op *op, struct paged_stage *s)
+{
+    return read_records(op, s, RETRY_IMAGES);
+}
+
+static int next_page(struct paged_stage *s, struct op *op)
 {
     int rc;
 
     arena_reset(&s->page);
     s->docs = (struct doc_list){.arena = &s->page};
     s->at = s->bytes = 0;
-    rc = image_each(op->database->oplog, op, s->optime, s->index, add_image, s);
+    rc = s->read(op, s);
     s->last_page = rc == 0;
     return rc == PAGE_FULL ? 0 : rc;
 }
 
-static int images_next(struct stage *base, struct exec *x, struct bv *ret, bool *ret_more)
+static int paged_next(struct stage *base, struct exec *x, struct bv *ret, bool *ret_more)
 {
-    struct images_stage *s = (struct images_stage *)base;
+    struct paged_stage *s = (struct paged_stage *)base;
 
     for (;;) {
         bool ok = true;
@@ -151,26 +181,30 @@ static int images_next(struct stage *base, struct exec *x, struct bv *ret, bool 
     }
 }
 
-static void images_close(struct stage *base)
+static void paged_close(struct stage *base)
 {
-    arena_fini(&((struct images_stage *)base)->page);
+    struct paged_stage *s = (struct paged_stage *)base;
+
+    arena_fini(&s->page);
+    arena_fini(&s->lsid_arena);
 }
 
-static const struct stage_ops images_ops = {
-    .name = "QUEUE", .next = images_next, .close = images_close};
+static const struct stage_ops paged_ops = {
+    .name = "QUEUE", .next = paged_next, .close = paged_close};
 
-static int images_source(struct arena *a, const struct match *filter, struct stage **ret)
+static struct stage *paged_source(struct arena *a, const struct match *filter,
+                                  int (*read)(struct op *op, struct paged_stage *s))
 {
-    struct images_stage *s = ARENA_NEW(a, struct images_stage);
+    struct paged_stage *s = ARENA_NEW(a, struct paged_stage);
 
-    s->base.ops = &images_ops;
+    s->base.ops = &paged_ops;
     s->filter = filter;
+    s->read = read;
+    s->lsid = BV_NONE;
     arena_init(&s->page);
-    *ret = &s->base;
-    return 0;
+    arena_init(&s->lsid_arena);
+    return &s->base;
 }
-
-#define IMAGES_NS "config.system.preimages"
 
 static int repl_config(struct op *op, struct doc_list *l)
 {
@@ -182,12 +216,15 @@ static int repl_config(struct op *op, struct doc_list *l)
 static const struct {
     const char *ns;
     bool needs_oplog;
-    int (*list)(struct op *op, struct doc_list *l); /* NULL: has a stage of its own */
+    /* At most one of them; neither: has a stage of its own. */
+    int (*list)(struct op *op, struct doc_list *l);
+    int (*read)(struct op *op, struct paged_stage *s);
 } views[] = {
-    {IMAGES_NS, true, NULL},
-    {"config.transactions", false, transactions},
-    {"local.oplog.rs", true, NULL},
-    {"local.system.replset", true, repl_config},
+    {"config.image_collection", false, NULL, read_retry_images},
+    {"config.system.preimages", true, NULL, read_images},
+    {"config.transactions", false, NULL, read_transactions},
+    {"local.oplog.rs", true, NULL, NULL},
+    {"local.system.replset", true, repl_config, NULL},
 };
 
 #define NVIEWS (sizeof(views) / sizeof(views[0]))
@@ -270,8 +307,10 @@ int source_new(struct op *op, struct arena *a, const struct source_spec *s, stru
     }
     if (view < NVIEWS && views[view].list != NULL)
         return view_source(op, a, view, s, ret);
-    if (view < NVIEWS && strcmp(s->ns, IMAGES_NS) == 0)
-        return images_source(a, s->filter, ret);
+    if (view < NVIEWS && views[view].read != NULL) {
+        *ret = paged_source(a, s->filter, views[view].read);
+        return 0;
+    }
     if (view < NVIEWS) {
         *ret_oplog = true;
         return scan_oplog_new(op, a, &scan, ret, ret_sorted);

@@ -52,6 +52,8 @@ static struct bv remember(struct job *j, const struct modify_outcome *out)
     bw_bool(&w, "updatedExisting", out->updated_existing);
     bw_bv(&w, "value", out->value);
     bw_bv(&w, "upserted", out->upserted);
+    if (j->s->want_new)
+        bw_bool(&w, "post", true);
     return bw_done(&w);
 }
 
@@ -78,7 +80,9 @@ static int commit(struct job *j, struct oplog_op *entry, const struct modify_out
 
     if (j->w->retry != NULL) {
         stmt.result = remember(j, out);
-        entry->retry_image = j->s->want_new ? "postImage" : "preImage";
+        /* An insert has no image before it, and is itself the one after it. */
+        if (entry->op != 'i')
+            entry->retry_image = j->s->want_new ? "postImage" : "preImage";
     }
     return writer_commit(j->w, j->x, entry, 1, &stmt, 1);
 }

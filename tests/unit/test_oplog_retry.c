@@ -181,7 +181,7 @@ static void long_records_are_kept_in_chunks(void **state)
     put_with_record(&d, &op, lsid_of(&op, 1), 2, stmts, 2, 1000);
     OK(retry_load(d.engine, &op, lsid_of(&op, 1), &op.arena, &r));
     assert_true(r.n == 2 && r.chunks == 0);
-    OK(retry_each(d.engine, &op, show, &shown));
+    OK(retry_each(d.engine, &op, RETRY_TRANSACTIONS, BV_NONE, show, &shown));
     assert_int_equal(shown.n, 2);
     assert_int_equal(count_rows(&d, &op), 2 + 3 + 3);
     OK(retry_purge(d.engine, &op, 1500));
@@ -255,13 +255,37 @@ static void records_are_shown_as_config_transactions(void **state)
     db_open(&d, true, &roomy);
     put_with_record(&d, &op, lsid_of(&op, 1), 1, &s, 1, 5);
     optime = put_with_record(&d, &op, lsid_of(&op, 2), 8, &s, 1, 6);
-    OK(retry_each(d.engine, &op, show, &shown));
+    OK(retry_each(d.engine, &op, RETRY_TRANSACTIONS, BV_NONE, show, &shown));
     assert_int_equal(shown.n, 2);
     assert_true(bv_identical(bv_get(shown.last, "_id"), lsid_of(&op, 2)));
     assert_true(bv_i64(bv_get(shown.last, "txnNum")) == 8);
     ts = bv_get(shown.last, "lastWriteOpTime");
     assert_true(bv_ts(bv_get(ts, "ts")) == optime && bv_i64(bv_get(ts, "t")) == 1);
     assert_int_equal(bv_get(shown.last, "lastWriteDate").type, BV_DATE);
+    db_remove(&d);
+    op_fini(&op);
+}
+
+static void a_walk_goes_on_behind_a_session(void **state)
+{
+    struct retry_stmt s = {.stmt_id = 0, .count = 1, .kind = 'd'};
+    struct shown shown = {0};
+    struct op op;
+    struct db d;
+
+    (void)state;
+    op_init(&op);
+    shown.op = &op;
+    db_open(&d, true, &roomy);
+    for (uint8_t i = 1; i <= 3; i++)
+        put_with_record(&d, &op, lsid_of(&op, i), 1, &s, 1, 5);
+    OK(retry_each(d.engine, &op, RETRY_TRANSACTIONS, lsid_of(&op, 2), show, &shown));
+    assert_int_equal(shown.n, 1);
+    assert_true(bv_identical(bv_get(shown.last, "_id"), lsid_of(&op, 3)));
+    OK(retry_each(d.engine, &op, RETRY_TRANSACTIONS, lsid_of(&op, 3), show, &shown));
+    assert_int_equal(shown.n, 1);
+    assert_int_equal(retry_each(d.engine, &op, RETRY_IMAGES, bv_empty_doc, show, &shown),
+                     ERR_BAD_VALUE);
     db_remove(&d);
     op_fini(&op);
 }
@@ -285,11 +309,11 @@ static void old_records_are_purged(void **state)
         put_with_record(&d, &op, lsid, 1, &s, 1, i % 3 == 0 ? 1000 : 2000);
     }
     OK(retry_purge(d.engine, &op, 1500));
-    OK(retry_each(d.engine, &op, show, &shown));
+    OK(retry_each(d.engine, &op, RETRY_TRANSACTIONS, BV_NONE, show, &shown));
     assert_int_equal(shown.n, N - N / 3);
     OK(retry_purge(d.engine, &op, 5000));
     shown.n = 0;
-    OK(retry_each(d.engine, &op, show, &shown));
+    OK(retry_each(d.engine, &op, RETRY_TRANSACTIONS, BV_NONE, show, &shown));
     assert_int_equal(shown.n, 0);
     db_remove(&d);
     op_fini(&op);
@@ -304,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_new_number_removes_stale_chunks),
         cmocka_unit_test(session_ids_are_checked),
         cmocka_unit_test(records_are_shown_as_config_transactions),
+        cmocka_unit_test(a_walk_goes_on_behind_a_session),
         cmocka_unit_test(old_records_are_purged),
     };
 

@@ -159,7 +159,7 @@ static void the_row_of_the_session(void **state)
     txn_enter(begin(&w, 7), &in);
     OK(set(&in, "d.c", 1, 2));
     at = commit(&in);
-    OK(retry_each(w.db.engine, &op, keep_row, &row));
+    OK(retry_each(w.db.engine, &op, RETRY_TRANSACTIONS, BV_NONE, keep_row, &row));
     assert_same_bytes(bv_get(row, "_id"), lsid_of(&op.arena, 7));
     assert_int_equal(bv_i64(bv_get(row, "txnNum")), 1);
     last = bv_get(row, "lastWriteOpTime");
