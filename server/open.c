@@ -187,6 +187,12 @@ static void purge_retries(struct opened *o)
     op_fini(&op);
 }
 
+void database_reap_sessions(struct server *s)
+{
+    sweep_sessions(s);
+    purge_retries(opened_of(s));
+}
+
 void database_tick(struct server *s)
 {
     struct opened *o = opened_of(s);
@@ -197,10 +203,8 @@ void database_tick(struct server *s)
     reap(o);
     if (o->ticks % CURSOR_SWEEP_TICKS == 0)
         cursors_sweep(s->cursors, CURSOR_TIMEOUT_MS);
-    if (o->ticks % SESSION_SWEEP_TICKS == 0) {
-        sweep_sessions(s);
-        purge_retries(o);
-    }
+    if (o->ticks % SESSION_SWEEP_TICKS == 0)
+        database_reap_sessions(s);
 }
 
 void database_sweep(struct server *s)

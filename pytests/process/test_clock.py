@@ -273,12 +273,18 @@ def test_images_expire_after_a_jump_forward(own):
 
 @pytest.mark.parametrize("by_ms", JUMPS)
 def test_a_retry_after_a_jump_is_not_done_twice(own, by_ms):
+    def write(session):
+        update = {"q": {"_id": 1}, "u": {"$inc": {"x": 1}}, "upsert": True}
+        own.t.command("update", "c", updates=[update], lsid=session.session_id, txnNumber=Int64(1))
+
+    def records():
+        return own.config.transactions.count_documents({})
+
     with own.start_session() as session:
-        write = {
-            "update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"x": 1}}, "upsert": True}],
-            "lsid": session.session_id, "txnNumber": Int64(1),
-        }
-        own.t.command(write)
+        write(session)
+        own.admin.command("reapLogicalSessionCacheNow")
         jump(own, by_ms)
-        own.t.command(write)
+        own.admin.command("reapLogicalSessionCacheNow")
+        write(session)
+        assert records() == 1
     assert own.t.c.find_one() == {"_id": 1, "x": 1}

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "server/cursors.h"
+#include "server/open.h"
 #include "server/server.h"
 #include "server/transactions.h"
 
@@ -152,4 +153,10 @@ int cmd_killAllSessions(struct request *rq)
 int cmd_killAllSessionsByPattern(struct request *rq)
 {
     return kill_by_pattern(rq, "killAllSessionsByPattern", "users");
+}
+
+int cmd_reapLogicalSessionCacheNow(struct request *rq)
+{
+    database_reap_sessions(rq->server);
+    return 0;
 }
