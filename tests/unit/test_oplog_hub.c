@@ -163,6 +163,35 @@ static void an_entry_wakes_just_those_it_concerns(void **state)
     unpark_mixed();
 }
 
+/* The only one that stands before the entry, at each place of the list. */
+static void one_of_many_is_woken_wherever_it_stands(void **state)
+{
+    enum { N = 70 };
+    const struct scope *scope = &kinds[0].scope;
+    struct oplog_row row = insert_into(scope->ns);
+
+    (void)state;
+    row.optime = AT;
+    for (int k = 0; k < N; k++) {
+        hub_init(&hub, 0);
+        woken = 0;
+        for (int i = 0; i < N; i++) {
+            op_init(&ops[i]);
+            ops[i].waiter.wake = mark_woken;
+            assert_int_equal(hub_park(&hub, &ops[i], scope, i == k ? AT - 1 : AT, nothing, NULL),
+                             INT_PARK);
+        }
+        hub_wake(&hub, &row);
+        assert_int_equal(woken, 1);
+        assert_true(is_woken(k));
+        for (int i = 0; i < N; i++) {
+            ops[i].unpark(&ops[i]);
+            op_fini(&ops[i]);
+        }
+        hub_fini(&hub);
+    }
+}
+
 /* One operation of a transaction is enough, whichever. */
 static void a_transaction_wakes_for_each_operation(void **state)
 {
@@ -198,6 +227,7 @@ int main(void)
         cmocka_unit_test(a_name_beside_many_is_not_wanted),
         cmocka_unit_test(every_watched_name_is_found),
         cmocka_unit_test(an_entry_wakes_just_those_it_concerns),
+        cmocka_unit_test(one_of_many_is_woken_wherever_it_stands),
         cmocka_unit_test(a_transaction_wakes_for_each_operation),
     };
 

@@ -113,6 +113,31 @@ static void a_reply_waits_for_the_visible_horizon(void **state)
     op_fini(&op);
 }
 
+/* What is waited for may come between the look at it and the parking: nobody would wake then. */
+static void what_has_been_reached_does_not_park(void **state)
+{
+    static const uint64_t reached_at[] = {7, 8};
+    _Atomic uint64_t reached;
+    struct waitlist l;
+    struct parked p;
+
+    (void)state;
+    waitlist_init(&l);
+    for (size_t i = 0; i < sizeof(reached_at) / sizeof(reached_at[0]); i++) {
+        parked_init(&p);
+        atomic_init(&reached, reached_at[i]);
+        waitlist_wake(&l, reached_at[i]);
+        assert_int_equal(waitlist_park(&l, &p.op, 7, &reached), 0);
+        assert_null(p.op.unpark);
+        assert_int_equal(waitlist_park(&l, &p.op, 9, &reached), INT_PARK);
+        assert_int_equal(parked_wakes(&p), 0);
+        waitlist_wake(&l, 9);
+        assert_int_equal(parked_wakes(&p), 1);
+        parked_fini(&p);
+    }
+    waitlist_fini(&l);
+}
+
 /* Thousands wait while a sync is held up: they are all woken, by very few syncs. */
 static void one_sync_serves_all_who_wait(void **state)
 {
@@ -552,6 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reply_waits_for_the_visible_horizon),
+        cmocka_unit_test(what_has_been_reached_does_not_park),
         cmocka_unit_test(one_sync_serves_all_who_wait),
         cmocka_unit_test(a_waiter_that_comes_during_the_publication_is_woken),
         cmocka_unit_test(a_wait_ahead_of_the_visible_horizon_asks_later),
