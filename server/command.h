@@ -165,6 +165,7 @@ void request_end(struct request *rq);
 
 const struct command *command_find(const char *name); /* exact; aliases included; NULL: unknown */
 const struct command *command_at(size_t i);           /* NULL past the end; for listCommands */
+size_t command_index(const struct command *cmd);      /* the i of command_at() */
 
 /* "db.coll" in the arena. */
 char *ns_join(struct arena *a, const char *db, const char *coll);

@@ -98,8 +98,11 @@ static int find_command(struct request *rq)
                        "upgrade. For more details see "
                        "https://dochub.mongodb.org/core/legacy-opcode-removal",
                        e.key);
-    if (cmd == NULL || ((cmd->flags & CMD_TEST) != 0 && !rq->server->settings.enable_test_commands))
+    if (cmd == NULL ||
+        ((cmd->flags & CMD_TEST) != 0 && !rq->server->settings.enable_test_commands)) {
+        atomic_fetch_add_explicit(&rq->server->counters.unknown_commands, 1, memory_order_relaxed);
         return op_fail(op, ERR_COMMAND_NOT_FOUND, "no such command: '%.200s'", e.key);
+    }
     rq->cmd = cmd;
     if ((cmd->flags & CMD_ADMIN) != 0 && strcmp(op->db, "admin") != 0)
         return op_fail(op, ERR_UNAUTHORIZED, "%s may only be run against the admin database.",
@@ -136,6 +139,7 @@ static void count_command(struct request *rq)
         by = bv_count(bv_get(rq->op.cmd, list));
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
     atomic_fetch_add_explicit(&n->requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&n->commands[command_index(rq->cmd)].total, 1, memory_order_relaxed);
 }
 
 /* The collection that the command named, if it named one, was used; or it is gone. */

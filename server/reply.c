@@ -192,6 +192,16 @@ void reply_finish(struct request *rq)
     rq->out = bw_done(w);
 }
 
+static void count_failure(struct request *rq)
+{
+    struct server_counters *n = &rq->server->counters;
+
+    atomic_fetch_add_explicit(&n->asserts_user, 1, memory_order_relaxed);
+    if (rq->cmd != NULL)
+        atomic_fetch_add_explicit(&n->commands[command_index(rq->cmd)].failed, 1,
+                                  memory_order_relaxed);
+}
+
 void reply_error(struct request *rq)
 {
     struct op *op = &rq->op;
@@ -217,5 +227,5 @@ void reply_error(struct request *rq)
     rq->exhaust_reply = false;
     if (error_is_shutdown(err->code) && atomic_load(&rq->server->stopping))
         rq->close_after = true;
-    atomic_fetch_add_explicit(&rq->server->counters.asserts_user, 1, memory_order_relaxed);
+    count_failure(rq);
 }

@@ -157,8 +157,6 @@ static const struct {
 #undef ALIAS
 };
 
-enum { NCOMMANDS = sizeof(commands) / sizeof(commands[0]) };
-
 /* A perfect order is not asked of the table: 128 buckets of a hash over it, made once. */
 enum { HASH_SIZE = 512 };
 
@@ -208,6 +206,11 @@ const struct command *command_find(const char *name)
 const struct command *command_at(size_t i)
 {
     return i < NCOMMANDS ? &commands[i] : NULL;
+}
+
+size_t command_index(const struct command *cmd)
+{
+    return (size_t)(cmd - commands);
 }
 
 /* --- names ------------------------------------------------------------------------------------ */

@@ -17,6 +17,13 @@ struct rw_defaults;
 struct snapshots;
 struct transactions;
 
+enum {
+    NCOMMANDS = 0
+#define COMMAND(name, flags, help) +1
+#include "server/commands.def"
+#undef COMMAND
+};
+
 /* Counted since the start; for serverStatus. */
 struct server_counters {
     _Atomic int64_t op_insert, op_query, op_update, op_delete, op_getmore, op_command;
@@ -29,6 +36,12 @@ struct server_counters {
     _Atomic int64_t asserts_user;    /* replies with an error */
     _Atomic int64_t parked;          /* requests waiting now */
     _Atomic int64_t exhaust_hello, awaiting_hello;
+    /* Retryable writes sent again: those of which something had been done, and what had been. */
+    _Atomic int64_t retried_commands, retried_statements;
+    _Atomic int64_t unknown_commands;
+    struct {
+        _Atomic int64_t total, failed;
+    } commands[NCOMMANDS]; /* by command_index() */
 };
 
 struct server {

@@ -4,10 +4,11 @@
 import datetime
 import json
 import os
+import uuid
 
 import pymongo
 import pytest
-from bson import Timestamp
+from bson import Binary, Timestamp
 from bson.int64 import Int64
 from pymongo.errors import AutoReconnect, OperationFailure
 
@@ -290,6 +291,58 @@ def test_wp_07_server_status(client, srv):
     } <= set(status["wiredTiger"]["cache"])
     if hasattr(srv, "pid"):
         assert status["pid"] == srv.pid
+
+
+def test_server_status_counts_each_command(client, db):
+    def counts():
+        status = client.admin.command("serverStatus")["metrics"]["commands"]
+        assert list(status)[0] == "<UNKNOWN>" and "shutdown" not in status
+        assert all(list(row) == ["failed", "total"] and type(row["total"]) is Int64
+                   for name, row in status.items() if name != "<UNKNOWN>")
+        return status
+
+    def of(status, name):
+        row = status.get(name, {"failed": 0, "total": 0})
+        return row["failed"], row["total"]
+
+    db.c.insert_one({"_id": 1})
+    before = counts()
+    assert code_of(client, "count", "c", db=db.name, query={"$no": 1}) == 2
+    assert db.command("count", "c")["n"] == 1
+    assert "writeErrors" in db.command("insert", "c", documents=[{"_id": 1}])
+    assert code_of(client, "noSuchCommand") == 59
+    after = counts()
+    for name, more in (("count", (1, 2)), ("insert", (0, 1)), ("serverStatus", (0, 1))):
+        was, now = of(before, name), of(after, name)
+        assert (now[0] - was[0], now[1] - was[1]) == more, name
+    assert after["<UNKNOWN>"] == before["<UNKNOWN>"] + 1
+
+
+def test_server_status_counts_retried_writes(client, db, raw):
+    session = {"id": Binary(uuid.uuid4().bytes, 4)}
+    ns = db.c.full_name
+    commands = [
+        (db.name, {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]}, 2),
+        (db.name, {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 1}}},
+                                              {"q": {"_id": 9}, "u": {"$set": {"x": 1}}}]}, 1),
+        (db.name, {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"x": 2}}}, 1),
+        (db.name, {"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}]}, 1),
+        ("admin", {"bulkWrite": 1, "nsInfo": [{"ns": ns}], "ops": [
+            {"insert": 0, "document": {"_id": i}} for i in range(3, 6)]}, 3),
+    ]
+
+    def counts():
+        status = client.admin.command("serverStatus")["transactions"]
+        return status["retriedCommandsCount"], status["retriedStatementsCount"]
+
+    for number, (database, command, done) in enumerate(commands, 1):
+        command = {**command, "lsid": session, "txnNumber": Int64(number)}
+        seen = []
+        for _ in range(3):
+            assert raw.command(command, db=database)["ok"] == 1
+            seen.append(counts())
+        (c, s), retried, again = seen
+        assert retried == (c + 1, s + done) and again == (c + 2, s + 2 * done), command
 
 
 def test_server_status_leaves_sections_out(client):

@@ -363,6 +363,7 @@ static int write_reply(struct bulk *b)
     bw_i32(w, "nDeleted", p->deleted);
     if (p->nretried > 0)
         bw_bv(w, "retriedStmtIds", bw_done(&p->retried));
+    write_count_retried(b->rq, p->nretried);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "server/commands/cmd_common.h"
 #include "server/concerns.h"
 #include "server/failpoints.h"
+#include "server/server.h"
 #include "server/transactions.h"
 
 /* --- what the batch commands share ----------------------------------------------------------- */
@@ -67,6 +68,16 @@ int write_number_statements(struct request *rq, size_t n, int32_t **ret)
                        "statement ids but %zu operations.",
                        bv_count(rq->stmt_ids), n);
     return 0;
+}
+
+void write_count_retried(struct request *rq, size_t n)
+{
+    struct server_counters *c = &rq->server->counters;
+
+    if (n == 0)
+        return;
+    atomic_fetch_add_explicit(&c->retried_commands, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->retried_statements, (int64_t)n, memory_order_relaxed);
 }
 
 int write_run_on_worker(struct request *rq)
@@ -167,6 +178,7 @@ static void append_errors(struct batch *b)
         bw_bv(w, "writeErrors", bw_done(&b->errors));
     if (b->nretried > 0)
         bw_bv(w, "retriedStmtIds", bw_done(&b->retried));
+    write_count_retried(b->rq, b->nretried);
 }
 
 /* The elements of an array of documents. */
@@ -608,6 +620,7 @@ int cmd_findAndModify(struct request *rq)
     TRY(check_uuid(&b, 0));
     TRY(write_modify(&b.writer, &args.s, let.ev, &out));
     append_modify(rq, &args, &out);
+    write_count_retried(rq, out.retried);
 fail:
     batch_close(&b);
     return rc;

@@ -12,6 +12,9 @@ int write_check_batch_size(struct op *op, size_t n) MUST_CHECK;
 /* The numbers of n statements, by the request's stmtId or stmtIds; in the op's arena. */
 int write_number_statements(struct request *rq, size_t n, int32_t **ret) MUST_CHECK;
 
+/* Counts the statements of a retryable write that had been done before; 0 is fine. */
+void write_count_retried(struct request *rq, size_t n);
+
 /* Whether an error ends the whole command instead of standing for one statement: in a transaction
  * also those after which a client is to begin all of it again. */
 bool write_error_ends_command(const struct request *rq, int code);
