@@ -29,6 +29,7 @@ struct conn {
     uint32_t gen;          /* mx */
     bool hung_up;          /* mx: the client is gone */
     bool streaming;        /* mx: an exhaust series is on, the client must be silent */
+    bool watched;          /* mx: BUSY, and epoll tells of a hang-up */
     bool sheltered;        /* mx: its request is a write, which goes on without the client */
     struct request *rq;    /* mx; the owner may read it without */
     int64_t rq_since_us;   /* mx: when that request began */

@@ -42,6 +42,7 @@ bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idl
             conn_note_progress(c);
             c->state = CONN_ARMED;
         }
+        c->watched = !idle;
         rc = epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
         ASSERT(rc == 0); /* the socket is open */
     }
@@ -55,7 +56,7 @@ void executor_close(struct executor *ex, struct conn *c)
     ASSERT(c->rq == NULL);
     c->state = CONN_FREE;
     c->gen++;
-    c->hung_up = c->streaming = false;
+    c->hung_up = c->streaming = c->watched = false;
     mutex_unlock(&c->mx);
     epoll_ctl(ex->epoll_fd, EPOLL_CTL_DEL, c->transport.fd, NULL);
     transport_close(&c->transport);
@@ -189,6 +190,7 @@ static bool claim(struct executor *ex, uint64_t key, uint32_t events, struct con
 
     mutex_lock(&c->mx);
     if (c->gen == (uint32_t)(key >> 32)) {
+        c->watched = false; /* an event comes once */
         if (c->state == CONN_ARMED) {
             c->state = CONN_BUSY;
             mine = true;
@@ -254,9 +256,11 @@ static void watch_conn(void *arg, struct conn *c, struct request *rq)
         log_event(LOG_INFO, "network", "client stopped within a message: connection closed",
                   {"conn", LOG_NUM(c->id)}, );
     }
-    if (c->state == CONN_BUSY && rq != NULL && !c->streaming && !c->sheltered &&
-        clock_mono_us() - c->rq_since_us > LONG_REQUEST_US)
+    if (c->state == CONN_BUSY && rq != NULL && !c->watched && !c->streaming && !c->sheltered &&
+        clock_mono_us() - c->rq_since_us > LONG_REQUEST_US) {
+        c->watched = true;
         epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
+    }
 }
 
 void conn_table_watch(struct executor *ex)
