@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""DDL and listing: create, drop, rename, collMod, indexes; distinct; old spellings."""
+"""DDL: create, drop, rename, collMod, indexes."""
 
 import pytest
-from bson import Int64
 
 from streamutil import drain, error_of, kinds
 
@@ -167,71 +166,6 @@ def test_drop_indexes(db):
     assert list(db.c.index_information()) == ["_id_"]
 
 
-def test_list_collections(db):
-    db.create_collection("a", changeStreamPreAndPostImages={"enabled": True})
-    db.create_collection("b")
-    reply = db.command("listCollections")
-    assert reply["cursor"]["ns"] == f"{db.name}.$cmd.listCollections" and reply["cursor"]["id"] == 0
-    a, b = sorted(reply["cursor"]["firstBatch"], key=lambda c: c["name"])
-    assert list(a) == ["name", "type", "options", "info", "idIndex"]
-    assert a["options"] == {"changeStreamPreAndPostImages": {"enabled": True}}
-    assert b["options"] == {} and b["info"]["readOnly"] is False and b["info"]["uuid"].subtype == 4
-    assert b["idIndex"] == {"v": 2, "key": {"_id": 1}, "name": "_id_"}
-    only = db.command("listCollections", nameOnly=True, filter={"name": "b"})
-    assert only["cursor"]["firstBatch"] == [{"name": "b", "type": "collection"}]
-    first = db.command("listCollections", cursor={"batchSize": 1})
-    assert len(first["cursor"]["firstBatch"]) == 1 and first["cursor"]["id"] != 0
-
-
-def test_list_databases(client, db):
-    db.c.insert_one({})
-    reply = client.admin.command("listDatabases")
-    listed = {d["name"]: d for d in reply["databases"]}
-    assert {"admin", "config", "local", db.name} <= set(listed)
-    assert type(listed[db.name]["sizeOnDisk"]) is Int64 and listed[db.name]["empty"] is False
-    assert list(reply)[:3] == ["databases", "totalSize", "totalSizeMb"]
-    only = client.admin.command("listDatabases", nameOnly=True, filter={"name": db.name})
-    assert only["databases"] == [{"name": db.name}]
-    assert error_of(lambda: db.command("listDatabases")).code == 13
-
-
-def test_list_indexes(db):
-    assert error_of(lambda: db.command("listIndexes", "missing")).code == 26
-    db.c.create_index([("a", 1), ("b", -1)], unique=True, sparse=True)
-    reply = db.command("listIndexes", "c")
-    assert reply["cursor"]["ns"] == db.c.full_name
-    assert reply["cursor"]["firstBatch"] == [
-        {"v": 2, "key": {"_id": 1}, "name": "_id_"},
-        {"v": 2, "key": {"a": 1, "b": -1}, "name": "a_1_b_-1", "unique": True, "sparse": True},
-    ]
-
-
 def test_database_that_differs_in_case(client, db):
     db.c.insert_one({})
     assert error_of(lambda: client[db.name.upper()].c.insert_one({})).code == 13297
-
-
-def test_distinct(db):
-    db.c.insert_many(
-        [{"a": 1}, {"a": 1.0}, {"a": [1, 2, [3]]}, {"a": None}, {}, {"a": {"b": 5}}, {"a": [{"b": 6}, {"b": 5}]}]
-    )
-    assert db.c.distinct("a") == [1, 2, [3], None, {"b": 5}, {"b": 6}]
-    assert db.c.distinct("a.b") == [5, 6]
-    assert db.c.distinct("a", {"a": 2}) == [1, 2, [3]]
-    assert db.c.distinct("a.0") == [1, {"b": 6}]
-    assert db.missing.distinct("a") == []
-    assert error_of(lambda: db.command("distinct", "c")).code == 40414
-    big = "x" * (1 << 20)
-    db.big.insert_many([{"a": f"{i}{big}"} for i in range(18)])
-    assert error_of(lambda: db.big.distinct("a")).code == 17217
-
-
-def test_old_spellings(db):
-    db.c.insert_one({"_id": 1})
-    reply = db.command("findandmodify", "c", query={"_id": 1}, update={"$set": {"a": 1}})
-    assert reply["value"] == {"_id": 1}
-
-
-def test_sessions_are_killed(client):
-    assert client.admin.command("killAllSessions", [])["ok"] == 1
-    assert client.admin.command("killAllSessionsByPattern", [])["ok"] == 1
