@@ -450,7 +450,8 @@ static void one_that_fills_the_cache_is_too_large(void **state)
     assert_true(used > 0 && used < 0.5);
     assert_int_equal(fill_cache(&in), 388);
     engine_cache_fill(w.db.engine, &used, &dirty);
-    assert_true(used > 0.8 && dirty > 0.5 && dirty <= used);
+    /* WiredTiger counts the two apart, so that dirty bytes may seem to be more than all. */
+    assert_true(used > 0.8 && dirty > 0.5);
     /* It is not this one that is too large: it may be tried again. */
     assert_int_equal(fill_cache(&in2), 112);
     abort_in(&in);
