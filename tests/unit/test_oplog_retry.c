@@ -2,6 +2,7 @@
 /* Retry records: written with the write, read back, shown, purged. */
 #include "oplog_util.h"
 
+#include "base/limits.h"
 #include "oplog/oplog_internal.h"
 #include "oplog/retry.h"
 
@@ -319,6 +320,34 @@ static void old_records_are_purged(void **state)
     op_fini(&op);
 }
 
+/* As many as one command may have are kept; one more is refused, and the write with it. */
+static void statements_of_one_number_are_bounded(void **state)
+{
+    struct retry_stmt *stmts = calloc(LIMIT_RETRY_STMTS + 1, sizeof(*stmts));
+    struct retry_record r;
+    struct extra x;
+    struct stx *t;
+    struct op op;
+    struct db d;
+
+    (void)state;
+    op_init(&op);
+    db_open(&d, true, &roomy);
+    for (int i = 0; i <= LIMIT_RETRY_STMTS; i++)
+        stmts[i] = (struct retry_stmt){.stmt_id = i, .count = 1, .kind = 'i'};
+    put_with_record(&d, &op, lsid_of(&op, 1), 1, stmts, LIMIT_RETRY_STMTS, 1000);
+    x = (struct extra){.lsid = lsid_of(&op, 1),
+                       .record = {.txn_number = 2, .stmts = stmts, .n = LIMIT_RETRY_STMTS + 1}};
+    OK(stx_begin(d.engine, &op, &t));
+    assert_int_equal(store(&x, t, 1), ERR_BAD_VALUE);
+    stx_rollback(t);
+    OK(retry_load(d.engine, &op, lsid_of(&op, 1), &op.arena, &r));
+    assert_true(r.txn_number == 1 && r.n == LIMIT_RETRY_STMTS);
+    db_remove(&d);
+    op_fini(&op);
+    free(stmts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +359,7 @@ int main(void)
         cmocka_unit_test(records_are_shown_as_config_transactions),
         cmocka_unit_test(a_walk_goes_on_behind_a_session),
         cmocka_unit_test(old_records_are_purged),
+        cmocka_unit_test(statements_of_one_number_are_bounded),
     };
 
     return cmocka_run_group_tests_name("oplog_retry", tests, NULL, NULL);
