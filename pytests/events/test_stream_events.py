@@ -249,6 +249,39 @@ def test_images_are_those_in_force_at_the_write(db):
     assert second["fullDocumentBeforeChange"] is None and second["fullDocument"] is None
 
 
+INC = {"$inc": {"n": 1}}
+CHANGES = {
+    "update_one": lambda c, **s: c.update_one({"_id": 1}, INC, **s),
+    "update_many": lambda c, **s: c.update_many({}, INC, **s),
+    "update_pipeline": lambda c, **s: c.update_one({"_id": 1}, [{"$set": {"n": 1}}], **s),
+    "replace_one": lambda c, **s: c.replace_one({"_id": 1}, {"n": 1}, **s),
+    "find_one_and_update": lambda c, **s: c.find_one_and_update({"_id": 1}, INC, return_document=True, **s),
+    "find_one_and_replace": lambda c, **s: c.find_one_and_replace({"_id": 1}, {"n": 1}, **s),
+    "bulk_write": lambda c, **s: c.bulk_write([pymongo.UpdateOne({"_id": 1}, INC)], **s),
+    "delete_one": lambda c, **s: c.delete_one({"_id": 1}, **s),
+    "delete_many": lambda c, **s: c.delete_many({}, **s),
+    "find_one_and_delete": lambda c, **s: c.find_one_and_delete({"_id": 1}, **s),
+}
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_images_of_every_way_to_change(client, db, change, in_transaction):
+    """The document as it was before and as it is after, whatever becomes of it later."""
+    db.create_collection("c", changeStreamPreAndPostImages={"enabled": True})
+    db.c.insert_one({"_id": 1, "n": 0})
+    with db.c.watch(full_document_before_change="required", full_document="required") as stream:
+        if in_transaction:
+            with client.start_session() as session, session.start_transaction():
+                CHANGES[change](db.c, session=session)
+        else:
+            CHANGES[change](db.c)
+        db.c.replace_one({"_id": 1}, {"n": 99}, upsert=True)
+        event = drain(stream, 1)[0]
+    assert event["fullDocumentBeforeChange"] == {"_id": 1, "n": 0}
+    assert event.get("fullDocument") == (None if "delete" in change else {"_id": 1, "n": 1})
+
+
 def test_a_filter_spares_required_images(db):
     db.create_collection("c")
     stage = {"fullDocumentBeforeChange": "required"}
