@@ -32,6 +32,26 @@ static void visible_waits_for_the_oldest_slot(void **state)
     free(h);
 }
 
+/* A batch or a chain of entries: nothing of it before its commit, then all of it. */
+static void all_of_a_slot_becomes_visible_at_once(void **state)
+{
+    struct horizon *h = calloc(1, sizeof(*h));
+    uint64_t first, other, slot, slot_other;
+
+    (void)state;
+    horizon_init(h, 5, UINT64_MAX);
+    first = horizon_begin(h, 3, &slot);
+    assert_true(atomic_load(&h->visible) == 5);
+    other = horizon_begin(h, 2, &slot_other);
+    assert_true(atomic_load(&h->visible) == 5);
+    assert_true(horizon_end(h, slot, NULL));
+    assert_true(atomic_load(&h->visible) == first + 2);
+    assert_true(horizon_end(h, slot_other, NULL));
+    assert_true(atomic_load(&h->visible) == other + 1);
+    horizon_fini(h);
+    free(h);
+}
+
 static void increments_stay_within_their_second(void **state)
 {
     struct horizon *h = calloc(1, sizeof(*h));
@@ -267,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(visible_waits_for_the_oldest_slot),
+        cmocka_unit_test(all_of_a_slot_becomes_visible_at_once),
         cmocka_unit_test(increments_stay_within_their_second),
         cmocka_unit_test(followers_miss_nothing),
         cmocka_unit_test(followers_miss_nothing_with_a_tiny_ring),
