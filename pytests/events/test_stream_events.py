@@ -282,6 +282,26 @@ def test_images_of_every_way_to_change(client, db, change, in_transaction):
     assert event.get("fullDocument") == (None if "delete" in change else {"_id": 1, "n": 1})
 
 
+def test_images_of_a_thousand_updates(db):
+    """Read when the document is gone: each image is that of its own update."""
+    db.create_collection("c", changeStreamPreAndPostImages={"enabled": True})
+    db.c.insert_one({"_id": 1, "n": 0, "a": []})
+    with db.c.watch() as s:
+        token = s.resume_token
+    for i in range(1, 1001):
+        db.c.update_one({"_id": 1}, {"$set": {"n": i}, "$push": {"a": {"$each": [i], "$slice": -5}}})
+    db.c.delete_one({"_id": 1})
+    options = dict(full_document="whenAvailable", full_document_before_change="required")
+    with db.c.watch(resume_after=token, **options) as s:
+        *updates, last = drain(s, 1001, seconds=60)
+    states = [
+        {"_id": 1, "n": i, "a": list(range(max(1, i - 4), i + 1))} for i in range(1001)
+    ]
+    assert [e["fullDocumentBeforeChange"] for e in updates] == states[:-1]
+    assert [e["fullDocument"] for e in updates] == states[1:]
+    assert last["operationType"] == "delete" and last["fullDocumentBeforeChange"] == states[-1]
+
+
 def test_a_filter_spares_required_images(db):
     db.create_collection("c")
     stage = {"fullDocumentBeforeChange": "required"}
