@@ -22,6 +22,7 @@ MB = 1 << 20
 DOCUMENTS = 2000  # ids that writers use, so that the data stays about as large as it is
 WRITERS, WATCHERS = 3, 3
 CACHE_MB = 64
+LOG_MB = 256  # WiredTiger's log may grow by this much before a checkpoint lets it go
 SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 
 
@@ -215,7 +216,7 @@ def test_a_mixed_load_leaves_everything_flat(tmp_path, seconds, record_property)
         assert all(load.counts[k] > 0 for k in load.counts if k != "failures")
         margin = 1.5 if SANITIZED else 1.25
         assert late["rss"] < early["rss"] * margin + CACHE_MB * MB, "the cache may have filled since"
-        assert late["disk"] < early["disk"] * margin + 64 * MB
+        assert late["disk"] < early["disk"] * margin + (64 + LOG_MB) * MB
         assert late["files"] <= early["files"] + 20
         assert late["threads"] <= early["threads"] + 64, "the pool may grow to its limit"
         check_nothing_left(srv)
