@@ -111,10 +111,9 @@ static enum match_answer foresee_expr(struct foresight *x, const struct match *m
 
 /* --- logic ------------------------------------------------------------------------------------ */
 
-static enum match_answer not(enum match_answer a) {
-    return a == MATCH_NO    ? MATCH_YES
-           : a == MATCH_YES ? MATCH_NO
-                            : a;
+static enum match_answer negate(enum match_answer a)
+{
+    return a == MATCH_NO ? MATCH_YES : a == MATCH_YES ? MATCH_NO : a;
 }
 
 static enum match_answer foresee(struct foresight *x, const struct match *m);
@@ -123,7 +122,7 @@ static enum match_answer foresee(struct foresight *x, const struct match *m);
 static enum match_answer foresee_list(struct foresight *x, const struct match *m,
                                       enum match_answer ends)
 {
-    enum match_answer all = not(ends);
+    enum match_answer all = negate(ends);
 
     for (size_t i = 0; i < m->nchildren; i++) {
         enum match_answer a = foresee(x, m->children[i]);
@@ -149,9 +148,9 @@ static enum match_answer foresee(struct foresight *x, const struct match *m)
     case MATCH_OR:
         return foresee_list(x, m, MATCH_YES);
     case MATCH_NOR:
-        return not(foresee_list(x, m, MATCH_YES));
+        return negate(foresee_list(x, m, MATCH_YES));
     case MATCH_NOT:
-        return not(foresee(x, m->children[0]));
+        return negate(foresee(x, m->children[0]));
     case MATCH_EXPR:
         return foresee_expr(x, m);
     default:
