@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "oplog/waitlist.h"
 #include "query/txn.h"
+#include "server/cache_pressure.h"
 #include "server/server.h"
 
 struct snapshot {
@@ -283,21 +284,6 @@ static void end_expired(struct snapshots *s)
         txn_abort(old[i]);
 }
 
-/* Shares of the cache: changes that are not in the tables' files, and everything. Beyond them an
- * old snapshot is what keeps the cache from being cleaned, and soon stops all writers. */
-#define PRESSURE_DIRTY      0.50
-#define PRESSURE_USED       0.80
-#define PRESSURE_USED_DIRTY 0.25 /* a cache full of clean pages is as it should be */
-
-static bool is_pressed(struct engine *e)
-{
-    double used = 0, dirty = 0;
-
-    if (e != NULL)
-        engine_cache_fill(e, &used, &dirty);
-    return dirty > PRESSURE_DIRTY || (used > PRESSURE_USED && dirty > PRESSURE_USED_DIRTY);
-}
-
 static bool any_pinned(struct snapshots *s)
 {
     struct snapshots_stats st;
@@ -309,7 +295,7 @@ static bool any_pinned(struct snapshots *s)
 void snapshots_sweep(struct snapshots *s, struct engine *e)
 {
     end_expired(s);
-    if (!any_pinned(s) || !is_pressed(e)) {
+    if (!any_pinned(s) || e == NULL || !cache_is_pressed(e, CACHE_DIRTY_SNAPSHOTS)) {
         s->pressed = false;
         return;
     }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/cache_pressure.h"
 #include "server/executor.h"
 #include "server/server.h"
 #include "server/transactions_internal.h"
@@ -78,12 +79,6 @@ void transactions_end_all(struct server *s, const struct request *except, int co
 
 /* --- from time to time ------------------------------------------------------------------------ */
 
-/* Shares of the cache: changes that are not in the tables' files, and everything. Beyond them an
- * open transaction is what keeps the cache from being cleaned, and soon stops all writers. */
-#define PRESSURE_DIRTY      0.55
-#define PRESSURE_USED       0.80
-#define PRESSURE_USED_DIRTY 0.25 /* a cache full of clean pages is as it should be */
-
 static void log_end(const struct session_txn *st, const char *why)
 {
     log_event(LOG_WARNING, "transaction", "transaction aborted", {"reason", LOG_STR(why)},
@@ -136,20 +131,12 @@ void transactions_sweep(struct server *s)
     struct transactions *t = s->transactions;
     struct remains *dead = NULL;
     int64_t now = clock_mono_us();
-    struct engine_stats es = {0};
-    double used = 0, dirty = 0;
+    bool pressed = any_open(t) &&
+                   cache_is_pressed(atomic_load(&s->database)->engine, CACHE_DIRTY_TRANSACTIONS);
 
-    if (any_open(t))
-        engine_stats(atomic_load(&s->database)->engine, &es);
-    if (es.cache_max > 0) {
-        used = (double)es.cache_bytes / (double)es.cache_max;
-        dirty = (double)es.cache_dirty / (double)es.cache_max;
-    }
     mutex_lock(&t->mx);
     end_expired_locked(t, now, &dead);
-    end_oldest_locked(
-        t, now, dirty > PRESSURE_DIRTY || (used > PRESSURE_USED && dirty > PRESSURE_USED_DIRTY),
-        &dead);
+    end_oldest_locked(t, now, pressed, &dead);
     mutex_unlock(&t->mx);
     bury_all(s, dead);
 }

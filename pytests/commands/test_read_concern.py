@@ -10,8 +10,8 @@ from bson import Timestamp
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from disk_server import client, raw, server  # noqa: F401
 from raw import RawClient
-from server import Server
 from streamutil import error_of
 
 pytestmark = pytest.mark.concurrent
@@ -24,25 +24,6 @@ READS = [
     {"distinct": "c", "key": "_id"},
 ]
 BY_NAME = [next(iter(c)) for c in READS]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    path = tmp_path_factory.mktemp("rc") / "data"
-    with Server(path=path, test_commands=True) as s:
-        yield s
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with pymongo.MongoClient(server.uri) as c:
-        yield c
-
-
-@pytest.fixture
-def raw(server):
-    with RawClient(server.port) as r:
-        yield r
 
 
 @pytest.fixture

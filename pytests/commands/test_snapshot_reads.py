@@ -9,32 +9,13 @@ import pytest
 from bson import Timestamp
 from pymongo.write_concern import WriteConcern
 
+from disk_server import client, raw, server  # noqa: F401
 from raw import RawClient
-from server import Server
 from streamutil import error_of
 
 pytestmark = pytest.mark.concurrent
 
 MOST = 100  # snapshots pinned at once
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    path = tmp_path_factory.mktemp("snap") / "data"
-    with Server(path=path, test_commands=True) as s:
-        yield s
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with pymongo.MongoClient(server.uri) as c:
-        yield c
-
-
-@pytest.fixture
-def raw(server):
-    with RawClient(server.port) as r:
-        yield r
 
 
 @pytest.fixture

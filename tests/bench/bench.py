@@ -85,7 +85,9 @@ class Bench:
             return run
         except (RuntimeError, subprocess.TimeoutExpired, json.JSONDecodeError) as e:
             self.given_up.add((server.name, workload))
-            self.results.note(f"{server.name} cannot do {workload}: {str(e)[:160]}")
+            slow = isinstance(e, subprocess.TimeoutExpired)
+            why = "it did not answer in time" if slow else str(e)[:160]
+            self.results.note(f"{server.name} cannot do {workload}: {why}")
             return None
 
 

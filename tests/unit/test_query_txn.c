@@ -43,22 +43,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void commit(struct op *o)
-{
-    uint64_t at;
-
-    OK(txn_commit(o->txn, o, &at));
-    assert_null(o->txn);
-}
-
-static void abort_in(struct op *o)
-{
-    struct txn *t = o->txn;
-
-    txn_leave(o);
-    txn_abort(t);
-}
-
 /* --- isolation ------------------------------------------------------------------------------- */
 
 static void sees_its_snapshot_and_its_own_writes(void **state)

@@ -30,22 +30,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void commit(struct op *o)
-{
-    uint64_t at;
-
-    OK(txn_commit(o->txn, o, &at));
-    assert_null(o->txn);
-}
-
-static void abort_in(struct op *o)
-{
-    struct txn *t = o->txn;
-
-    txn_leave(o);
-    txn_abort(t);
-}
-
 /* --- locks ----------------------------------------------------------------------------------- */
 
 static void ddl_waits_for_who_has_touched_the_collection(void **state)

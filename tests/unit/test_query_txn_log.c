@@ -32,7 +32,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static uint64_t commit(struct op *o)
+static uint64_t commit_at(struct op *o)
 {
     uint64_t at;
 
@@ -84,7 +84,7 @@ static void the_entry_byte_for_byte(void **state)
     OK(insert(&in, "d.c", "{'_id': 2, 'x': 5}"));
     OK(set(&in, "d.c", 1, 8));
     OK(drop_docs(&in, "d.c", "{'_id': 2}", false));
-    at = commit(&in);
+    at = commit_at(&in);
     assert_int_equal(entries_above(&w, &op, before, &row, 1), 1);
     assert_int_equal(row.optime, at);
 
@@ -125,7 +125,7 @@ static void created_collections_stand_in_it(void **state)
     OK(ddl_create_indexes(&in, "d.made", json(&in.arena, "{'0': {'key': {'x': 1}, 'name': 'x'}}"),
                           false, &r));
     OK(insert(&in, "d.made", "{'_id': 1}"));
-    commit(&in);
+    commit_at(&in);
     assert_int_equal(entries_above(&w, &op, before, &row, 1), 1);
     ops = bv_get(row.o, "applyOps");
     assert_int_equal(bv_count(ops), 3);
@@ -158,7 +158,7 @@ static void the_row_of_the_session(void **state)
     (void)state;
     txn_enter(begin(&w, 7), &in);
     OK(set(&in, "d.c", 1, 2));
-    at = commit(&in);
+    at = commit_at(&in);
     OK(retry_each(w.db.engine, &op, RETRY_TRANSACTIONS, BV_NONE, keep_row, &row));
     assert_same_bytes(bv_get(row, "_id"), lsid_of(&op.arena, 7));
     assert_int_equal(bv_i64(bv_get(row, "txnNum")), 1);
@@ -212,7 +212,7 @@ static const char *packed(const size_t *sizes)
     txn_enter(begin(&w, 7), &in);
     for (size_t i = 0; sizes[i] != 0; i++)
         add_op_of(&in, sizes[i]);
-    at = commit(&in);
+    at = commit_at(&in);
     n = entries_above(&w, &op, before, rows, 8);
     for (size_t i = 0; i < n; i++) {
         uint32_t ops = bv_count(bv_get(rows[i].o, "applyOps"));
@@ -296,7 +296,7 @@ static void images_lie_at_the_place_of_their_operation(void **state)
     OK(set(&in, "d.c", 1, 10));
     OK(set(&in, "d.i", 1, 11));
     OK(drop_docs(&in, "d.i", "{'_id': 2}", false));
-    at = commit(&in);
+    at = commit_at(&in);
     for (int64_t i = 0; i < 6; i++) {
         static const int x[] = {0, 1, 0, 10, 2, 0};
 

@@ -213,4 +213,20 @@ UNUSED static size_t entries_above(struct world *w, struct op *op, uint64_t afte
     return got;
 }
 
+UNUSED static void commit(struct op *o)
+{
+    uint64_t at;
+
+    OK(txn_commit(o->txn, o, &at));
+    assert_null(o->txn);
+}
+
+UNUSED static void abort_in(struct op *o)
+{
+    struct txn *t = o->txn;
+
+    txn_leave(o);
+    txn_abort(t);
+}
+
 #endif
