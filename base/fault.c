@@ -86,10 +86,11 @@ int fault_set(const char *spec, struct error *err)
     if (id < 0 || nth < 1 || !parse_action(act, act_len, &action, &code))
         return error_set(err, ERR_BAD_VALUE, "not a fault: '%s'", spec);
     mutex_lock(&fault_mx);
+    if (action != ACT_WAIT || points[id].action != ACT_WAIT)
+        points[id].hits = 0;
     points[id].action = action;
     points[id].nth = nth;
     points[id].code = code;
-    points[id].hits = 0;
     for (int i = 0; i < FAULT_COUNT; i++)
         armed += points[i].action != ACT_OFF;
     atomic_store(&fault_armed, armed);

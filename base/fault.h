@@ -38,7 +38,8 @@ int fault_hit(enum fault_id id); /* 0 or the error to return */
          : 0)
 
 /* "name:action[:nth]"; nth counts hits from 1 (default 1; for wait and error: every hit from the
- * nth on; for fail: the nth only). 0, or ERR_BAD_VALUE. Any thread. */
+ * nth on; for fail: the nth only). Arming starts the count anew, except a wait where a wait is
+ * armed: so asking again tells how many have come. 0, or ERR_BAD_VALUE. Any thread. */
 int fault_set(const char *spec, struct error *err) MUST_CHECK;
 void fault_clear_all(void);
 /* Hits of a point since it was armed; -1: no such point. */
