@@ -6,22 +6,24 @@
 
 #include "base/mutex.h"
 
-enum { BUCKETS = 64, BUCKET_MAX = TOP_MAX / BUCKETS };
+/* A chain belongs to the shard of its index: SHARDS divides CHAINS. */
+enum { SHARDS = 64, CHAINS = 8192, SHARD_MAX = TOP_MAX / SHARDS };
 
 struct node {
-    struct node *next;
+    struct node *next; /* in its chain */
     struct top_entry entry;
+    uint32_t hash;
     char ns[];
 };
 
-struct bucket {
+struct shard {
     struct mutex mx;
-    struct node *nodes; /* mx; the most recently made first */
-    unsigned n;         /* mx */
+    unsigned n; /* mx: nodes */
 };
 
 struct top {
-    struct bucket buckets[BUCKETS];
+    struct shard shards[SHARDS];
+    struct node *chains[CHAINS]; /* under their shard's mx */
 };
 
 struct top *top_new(void)
@@ -29,32 +31,35 @@ struct top *top_new(void)
     struct top *t = calloc(1, sizeof *t);
 
     ASSERT(t != NULL);
-    for (int i = 0; i < BUCKETS; i++)
-        mutex_init(&t->buckets[i].mx);
+    for (int i = 0; i < SHARDS; i++)
+        mutex_init(&t->shards[i].mx);
     return t;
 }
 
-static void free_nodes(struct bucket *b)
+/* All of the shard's nodes; the caller holds its mutex, or is the last who knows of it. */
+static void free_nodes(struct top *t, size_t shard)
 {
-    struct node *n = b->nodes;
+    for (size_t i = shard; i < CHAINS; i += SHARDS) {
+        struct node *n = t->chains[i];
 
-    while (n != NULL) {
-        struct node *next = n->next;
+        while (n != NULL) {
+            struct node *next = n->next;
 
-        free(n);
-        n = next;
+            free(n);
+            n = next;
+        }
+        t->chains[i] = NULL;
     }
-    b->nodes = NULL;
-    b->n = 0;
+    t->shards[shard].n = 0;
 }
 
 void top_free(struct top *t)
 {
     if (t == NULL)
         return;
-    for (int i = 0; i < BUCKETS; i++) {
-        free_nodes(&t->buckets[i]);
-        mutex_fini(&t->buckets[i].mx);
+    for (size_t i = 0; i < SHARDS; i++) {
+        free_nodes(t, i);
+        mutex_fini(&t->shards[i].mx);
     }
     free(t);
 }
@@ -75,64 +80,75 @@ enum top_kind top_kind_of(const char *command)
     return TOP_COMMANDS;
 }
 
-static struct bucket *bucket_of(struct top *t, const char *ns)
+static uint32_t hash_of(const char *ns)
 {
     uint32_t h = 2166136261u; /* FNV-1a */
 
     for (const char *p = ns; *p != '\0'; p++)
         h = (h ^ (uint8_t)*p) * 16777619u;
-    return &t->buckets[h % BUCKETS];
+    return h;
 }
 
-static struct node *find_locked(struct bucket *b, const char *ns)
+static struct shard *shard_of(struct top *t, uint32_t hash)
 {
-    mutex_assert_held(&b->mx);
-    for (struct node *n = b->nodes; n != NULL; n = n->next)
-        if (strcmp(n->ns, ns) == 0)
-            return n;
-    return NULL;
+    return &t->shards[hash % SHARDS];
 }
 
-static struct node *add_locked(struct bucket *b, const char *ns)
+/* The link to the namespace's node, or the end of its chain. The shard's mutex is held. */
+static struct node **find_locked(struct top *t, const char *ns, uint32_t hash)
 {
+    struct node **p = &t->chains[hash % CHAINS];
+
+    mutex_assert_held(&shard_of(t, hash)->mx);
+    while (*p != NULL && ((*p)->hash != hash || strcmp((*p)->ns, ns) != 0))
+        p = &(*p)->next;
+    return p;
+}
+
+static struct node *add_locked(struct top *t, const char *ns, uint32_t hash)
+{
+    struct shard *s = shard_of(t, hash);
+    struct node **chain = &t->chains[hash % CHAINS], *n;
     size_t len = strlen(ns) + 1;
-    struct node *n;
 
-    mutex_assert_held(&b->mx);
-    if (b->n == BUCKET_MAX)
-        free_nodes(b); /* a client that names thousands of namespaces starts their counts over */
+    mutex_assert_held(&s->mx);
+    if (s->n == SHARD_MAX)
+        free_nodes(t, hash % SHARDS); /* a client that names thousands starts their counts over */
     n = calloc(1, sizeof *n + len);
     ASSERT(n != NULL);
     memcpy(n->ns, ns, len);
-    n->next = b->nodes;
-    b->nodes = n;
-    b->n++;
+    n->hash = hash;
+    n->next = *chain;
+    *chain = n;
+    s->n++;
     return n;
 }
 
 void top_record(struct top *t, const char *ns, enum top_kind kind, int64_t us)
 {
-    struct bucket *b = bucket_of(t, ns);
+    uint32_t hash = hash_of(ns);
+    struct shard *s = shard_of(t, hash);
     struct node *n;
 
-    mutex_lock(&b->mx);
-    n = find_locked(b, ns);
+    mutex_lock(&s->mx);
+    n = *find_locked(t, ns, hash);
     if (n == NULL)
-        n = add_locked(b, ns);
+        n = add_locked(t, ns, hash);
     n->entry.kinds[kind].us += us;
     n->entry.kinds[kind].count++;
-    mutex_unlock(&b->mx);
+    mutex_unlock(&s->mx);
 }
 
 void top_get(struct top *t, const char *ns, struct top_entry *ret)
 {
-    struct bucket *b = bucket_of(t, ns);
+    uint32_t hash = hash_of(ns);
+    struct shard *s = shard_of(t, hash);
     struct node *n;
 
-    mutex_lock(&b->mx);
-    n = find_locked(b, ns);
+    mutex_lock(&s->mx);
+    n = *find_locked(t, ns, hash);
     *ret = n != NULL ? n->entry : (struct top_entry){0};
-    mutex_unlock(&b->mx);
+    mutex_unlock(&s->mx);
 }
 
 static int by_ns(const void *a, const void *b)
@@ -140,23 +156,31 @@ static int by_ns(const void *a, const void *b)
     return strcmp(((const struct top_named *)a)->ns, ((const struct top_named *)b)->ns);
 }
 
+/* Appends the shard's nodes to the list of *n. */
+static struct top_named *list_shard(struct top *t, size_t shard, struct arena *a,
+                                    struct top_named *list, size_t *n)
+{
+    struct shard *s = &t->shards[shard];
+
+    mutex_lock(&s->mx);
+    if (s->n > 0) {
+        list = arena_regrow(a, list, *n * sizeof *list, (*n + s->n) * sizeof *list);
+        ASSERT(list != NULL); /* TOP_MAX bounds it */
+        for (size_t i = shard; i < CHAINS; i += SHARDS)
+            for (struct node *p = t->chains[i]; p != NULL; p = p->next)
+                list[(*n)++] = (struct top_named){arena_strdup(a, p->ns), p->entry};
+    }
+    mutex_unlock(&s->mx);
+    return list;
+}
+
 struct top_named *top_list(struct top *t, struct arena *a, size_t *ret_n)
 {
     struct top_named *list = NULL;
     size_t n = 0;
 
-    for (int i = 0; i < BUCKETS; i++) {
-        struct bucket *b = &t->buckets[i];
-
-        mutex_lock(&b->mx);
-        if (b->n > 0) {
-            list = arena_regrow(a, list, n * sizeof *list, (n + b->n) * sizeof *list);
-            ASSERT(list != NULL); /* TOP_MAX bounds it */
-        }
-        for (struct node *p = b->nodes; p != NULL; p = p->next)
-            list[n++] = (struct top_named){arena_strdup(a, p->ns), p->entry};
-        mutex_unlock(&b->mx);
-    }
+    for (size_t i = 0; i < SHARDS; i++)
+        list = list_shard(t, i, a, list, &n);
     if (n > 0)
         qsort(list, n, sizeof *list, by_ns);
     *ret_n = n;
@@ -165,17 +189,17 @@ struct top_named *top_list(struct top *t, struct arena *a, size_t *ret_n)
 
 void top_forget(struct top *t, const char *ns)
 {
-    struct bucket *b = bucket_of(t, ns);
+    uint32_t hash = hash_of(ns);
+    struct shard *s = shard_of(t, hash);
+    struct node **p, *gone;
 
-    mutex_lock(&b->mx);
-    for (struct node **p = &b->nodes; *p != NULL; p = &(*p)->next)
-        if (strcmp((*p)->ns, ns) == 0) {
-            struct node *gone = *p;
-
-            *p = gone->next;
-            free(gone);
-            b->n--;
-            break;
-        }
-    mutex_unlock(&b->mx);
+    mutex_lock(&s->mx);
+    p = find_locked(t, ns, hash);
+    gone = *p;
+    if (gone != NULL) {
+        *p = gone->next;
+        s->n--;
+    }
+    mutex_unlock(&s->mx);
+    free(gone);
 }

@@ -2,8 +2,9 @@
 /*
  * What each collection was used for, and how long it took: the `top` command and latencyStats.
  *
- * One entry per namespace that a command named, in buckets with a mutex each; any thread. At most
- * TOP_MAX namespaces are remembered; those of collections that are gone make room for new ones.
+ * One entry per namespace that a command named, in a hash table whose shards have a mutex each:
+ * what a command costs here does not grow with their number. Any thread. At most TOP_MAX namespaces
+ * are remembered; those of collections that are gone make room for new ones.
  */
 #ifndef RUNNEL_SERVER_TOP_H
 #define RUNNEL_SERVER_TOP_H
