@@ -31,7 +31,7 @@ class OutsideServer:
 
 def pytest_addoption(parser):
     parser.addoption("--uri", help="run against this server instead of starting one")
-    parser.addoption("--oracle-seconds", type=float, default=15.0,
+    parser.addoption("--oracle-seconds", type=float, default=10.0,
                      help="roughly how long each randomised test of events/test_oracle.py may take")
     parser.addoption("--bank-seconds", type=float, default=12.0,
                      help="roughly how long the transfers of transactions/test_bank.py go on")

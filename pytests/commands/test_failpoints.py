@@ -339,8 +339,10 @@ def test_get_more_of_a_stream_has_the_stream_labels(raw, db, arm):
     assert answer["code"] == 262 and answer["errorLabels"] == ["ResumableChangeStreamError"]
 
 
-def test_a_stream_survives_both(client, db, arm):
-    with db.c.watch() as stream:
+def test_a_stream_survives_both(srv, db, arm):
+    # Told 91, a driver waits for the next heartbeat.
+    with (pymongo.MongoClient(srv.uri, heartbeatFrequencyMS=500) as own,
+          own[db.name].c.watch() as stream):
         db.c.insert_one({"_id": 1})
         arm({"times": 1}, failCommands=["getMore"], closeConnection=True)
         assert next(stream)["documentKey"] == {"_id": 1}

@@ -183,7 +183,7 @@ def test_nothing_read_at_majority_is_lost(disk_srv):
             if i % 7 == 0:
                 seen = {d["_id"] for d in durable.find()}
         disk_srv.kill()
-    disk_srv.start()
+        disk_srv.start()
     with pymongo.MongoClient(disk_srv.uri) as client:
         assert seen <= {d["_id"] for d in client.t.c.find()}
 

@@ -16,29 +16,28 @@ WRITERS = 8
 
 
 class Writer(threading.Thread):
-    """Inserts documents of its own, and updates some, until the server dies."""
+    """Inserts documents of its own, and updates some, until the server dies.
 
-    def __init__(self, uri, number, first):
+    The next server may be there before it notices: `died` keeps it from going on with that one.
+    """
+
+    def __init__(self, uri, number, first, died):
         super().__init__()
-        self.uri, self.number, self.next = uri, number, first
+        self.uri, self.number, self.next, self.died = uri, number, first, died
         self.inserted, self.updated = [], []
-        self.in_doubt = None
 
     def run(self):
         with pymongo.MongoClient(self.uri, retryWrites=False, serverSelectionTimeoutMS=2000) as client:
             coll = client.crash.c
             try:
-                while True:
+                while not self.died.is_set():
                     key = f"{self.number}-{self.next}"
                     self.next += 1
-                    self.in_doubt = ("insert", key)
                     coll.insert_one({"_id": key, "u": key})
                     self.inserted.append(key)
                     if self.next % 4 == 0:
-                        self.in_doubt = ("update", key)
                         coll.update_one({"_id": key}, {"$set": {"done": True}})
                         self.updated.append(key)
-                    self.in_doubt = None
             except PyMongoError:
                 pass
 
@@ -46,9 +45,9 @@ class Writer(threading.Thread):
 class Watcher(threading.Thread):
     """Follows the collection from a token until the server dies; keeps events and its token."""
 
-    def __init__(self, uri, token, seen):
+    def __init__(self, uri, token, seen, died):
         super().__init__()
-        self.uri, self.token, self.seen = uri, token, seen
+        self.uri, self.token, self.seen, self.died = uri, token, seen, died
         self.opened = threading.Event()
 
     def run(self):
@@ -58,7 +57,7 @@ class Watcher(threading.Thread):
                     "aggregate", "c", pipeline=[{"$changeStream": {"resumeAfter": self.token}}], cursor={}
                 )
                 batch = reply["cursor"]["firstBatch"]
-                while True:
+                while not self.died.is_set():
                     self.opened.set()
                     for event in batch:
                         self.seen.append((event["operationType"], event["documentKey"]["_id"], event["clusterTime"]))
@@ -105,14 +104,17 @@ def test_twenty_kills_with_eight_writers(tmp_path):
             client.crash.c.create_index("u", unique=True)
             token = client.crash.c.watch().resume_token
         for _ in range(KILLS):
-            watcher = Watcher(srv.uri, token, seen)
+            died = threading.Event()
+            watcher = Watcher(srv.uri, token, seen, died)
             watcher.start()
             watcher.opened.wait(30)
-            writers = [Writer(srv.uri, i, first[i]) for i in range(WRITERS)]
+            writers = [Writer(srv.uri, i, first[i], died) for i in range(WRITERS)]
             for w in writers:
                 w.start()
             time.sleep(rng.uniform(0.15, 0.6))
             srv.kill()
+            died.set()
+            srv.start()  # before they are joined: a client that closes looks for its server
             for t in [watcher, *writers]:
                 t.join()
             token = watcher.token
@@ -120,18 +122,18 @@ def test_twenty_kills_with_eight_writers(tmp_path):
             for w in writers:
                 inserted.update(w.inserted)
                 updated.update(w.updated)
-            srv.start()
             with pymongo.MongoClient(srv.uri) as client:
                 present = check_data(client, inserted, updated)
                 check_oplog(client, inserted, updated, present)
-        watcher = Watcher(srv.uri, token, seen)
+        died = threading.Event()
+        watcher = Watcher(srv.uri, token, seen, died)
         watcher.start()
         deadline = time.monotonic() + 60
         wanted = {("insert", k) for k in present} | {("update", k) for k in updated}
         while not wanted <= {(op, key) for op, key, _ in list(seen)}:
             assert time.monotonic() < deadline, "events of acknowledged writes are missing"
             time.sleep(0.05)
-        srv.kill()
+        died.set()
         watcher.join()
     assert len(inserted) > 200, "too little load to show anything"
     assert len(seen) == len(set(seen)), "an event came twice"
