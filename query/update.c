@@ -107,7 +107,8 @@ static int apply_replacement(struct update_apply *x, struct update_result *ret)
 {
     struct bv doc = BV_NONE;
 
-    TRY_RETURN(keep_id(x->op, x->a, x->doc, x->u->spec, x->ev->cluster_time, &doc));
+    TRY_RETURN(keep_id(x->op, x->a, x->doc, x->u->spec,
+                       x->u->keep_empty_ts ? 0 : x->ev->cluster_time, &doc));
     if (bv_identical(doc, x->doc))
         return 0;
     TRY_RETURN(check_size_and_depth(x->op, doc, true));

@@ -19,6 +19,7 @@ struct update_spec {
     struct bv constants;          /* `c` (values, of pipelines), or BV_NONE */
     const struct expr_vars *vars; /* let; may be NULL */
     bool upsert, multi;
+    bool keep_empty_ts; /* Timestamp(0,0) in a replacement is stored as it is */
 };
 
 /* The bytes of spec->u, filters and constants are borrowed for the life of the update. */

@@ -86,6 +86,7 @@ struct update {
     const struct update_rename **renames;
     size_t nrenames;
     bool may_deepen;           /* the new document may be nested too deeply */
+    bool keep_empty_ts;        /* see struct update_spec */
     struct pipeline *pipeline; /* UPDATE_PIPELINE */
     struct expr_vars *vars;    /* with the constants */
 };

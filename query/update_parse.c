@@ -376,6 +376,7 @@ int update_parse(struct op *op, struct arena *a, const struct update_spec *spec,
     struct belem first;
 
     u->spec = spec->u;
+    u->keep_empty_ts = spec->keep_empty_ts;
     if (!bv_is_container(spec->u))
         return op_fail(op, ERR_FAILED_TO_PARSE,
                        "Update argument must be either an object or an array");

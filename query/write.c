@@ -319,6 +319,11 @@ struct bv writer_key_doc(struct arena *a, struct bv doc)
     return bw_done(&w);
 }
 
+uint64_t writer_now_ts(const struct writer *w)
+{
+    return w->keep_empty_ts ? 0 : oplog_allocated(w->op->database->oplog) + 1;
+}
+
 /* --- finding what to change ------------------------------------------------------------------ */
 
 int writer_collect(struct writer *w, struct exec *x, struct arena *a, const struct match *filter,
@@ -412,13 +417,12 @@ int writer_upsert(struct writer *w, struct exec *x, const struct update *u,
                   const struct match *filter, int32_t stmt_id, struct oplog_op *ret_entry,
                   struct bv *ret_doc)
 {
-    struct oplog *o = w->op->database->oplog;
     struct bv doc;
     struct stx *t;
     int64_t rid;
 
     TRY_RETURN(update_upsert_doc(u, &x->ev, filter, &doc));
-    TRY_RETURN(document_prepare(w->op, &w->op->arena, doc, oplog_allocated(o) + 1, &doc));
+    TRY_RETURN(document_prepare(w->op, &w->op->arena, doc, writer_now_ts(w), &doc));
     doc = bv_dup(&w->op->arena, doc);
     if (w->coll == NULL) {
         exec_end(x); /* its snapshot is older than the collection */

@@ -43,9 +43,10 @@ const struct retry_stmt *retry_state_find(const struct retry_state *r, int32_t s
 struct writer {
     struct op *op;
     const char *ns;
-    struct coll *coll;                /* NULL: there is no such collection (yet) */
-    struct retry_state *retry;        /* NULL: not a retryable write */
-    bool logged;                      /* false for the database "local" */
+    struct coll *coll;         /* NULL: there is no such collection (yet) */
+    struct retry_state *retry; /* NULL: not a retryable write */
+    bool logged;               /* false for the database "local" */
+    bool keep_empty_ts;        /* set behind writer_open(): Timestamp(0,0) is stored as it is */
     struct nslock db_lock, coll_lock; /* not in a transaction, which has locks of its own */
     uint64_t txns_ended;              /* before the try in hand: see txn_wait_ended() */
     /* Room that write_insert() uses again from one call to the next; in the op's arena. */

@@ -34,8 +34,7 @@ static int add_doc(struct group *g, struct stx *t, struct bv given, int32_t stmt
     struct bv doc;
     int64_t rid;
 
-    TRY_RETURN(document_prepare(w->op, &w->op->arena, given,
-                                oplog_allocated(w->op->database->oplog) + 1, &doc));
+    TRY_RETURN(document_prepare(w->op, &w->op->arena, given, writer_now_ts(w), &doc));
     TRY_RETURN(record_insert(t, w->coll, doc, &rid));
     writer_entry(w, &g->ops[g->n], 'i', doc, writer_key_doc(&w->op->arena, doc), BV_NONE, stmt_id);
     g->n++;

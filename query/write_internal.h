@@ -35,6 +35,8 @@ void writer_entry(const struct writer *w, struct oplog_op *ret, char kind, struc
 
 /* {_id: x} of a document. */
 struct bv writer_key_doc(struct arena *a, struct bv doc);
+/* What Timestamp(0,0) becomes in a document that is stored now; 0: it stays. */
+uint64_t writer_now_ts(const struct writer *w);
 
 /* The record ids of all matching documents, in the order of the scan. *ret is malloc'ed. */
 int writer_collect(struct writer *w, struct exec *x, struct arena *a, const struct match *filter,

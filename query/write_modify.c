@@ -22,7 +22,8 @@ static int job_parse(struct job *j)
                              .array_filters = s->array_filters,
                              .constants = s->constants,
                              .vars = s->vars,
-                             .upsert = s->upsert};
+                             .upsert = s->upsert,
+                             .keep_empty_ts = j->w->keep_empty_ts};
 
     TRY_RETURN(match_parse(op, j->arena, s->q, &mo, &j->filter));
     if (!bv_empty(j->s->fields))

@@ -23,7 +23,8 @@ static int job_parse(struct job *j)
                              .constants = s->constants,
                              .vars = s->vars,
                              .upsert = s->upsert,
-                             .multi = s->multi};
+                             .multi = s->multi,
+                             .keep_empty_ts = j->w->keep_empty_ts};
 
     TRY_RETURN(match_parse(j->w->op, j->arena, s->q, &mo, &j->filter));
     return update_parse(j->w->op, j->arena, &us, &j->update);

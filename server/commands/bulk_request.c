@@ -264,6 +264,7 @@ int bulk_request_parse(struct op *op, struct bulk_request *ret)
         TRY_RETURN(fields_parse(op, "bulkWrite.cursor", cursor_fields, a.cursor, 0, &cursor));
     b.ordered = a.ordered;
     b.errors_only = a.errors_only;
+    b.keep_empty_ts = a.keep_empty_ts;
     b.batch_size = cursor.batch_size;
     TRY_RETURN(parse_ns_info(op, a.ns_info, &b));
     find_targets(op, &b);

@@ -29,7 +29,7 @@ struct bulk_op {
 };
 
 struct bulk_request {
-    bool ordered, errors_only;
+    bool ordered, errors_only, keep_empty_ts;
     int64_t batch_size; /* of the reply's cursor; -1: not given */
     struct let_vars let;
     struct bulk_ns *ns;

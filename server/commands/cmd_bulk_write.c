@@ -187,6 +187,7 @@ static int target(struct bulk *b, bool creates, struct writer **ret)
         }
         TRY_RETURN(writer_create(w));
     }
+    w->keep_empty_ts = b->req.keep_empty_ts;
     *ret = w;
     return 0;
 }

@@ -215,7 +215,8 @@ static const struct field insert_fields[] = {
     {"documents", F_ARRAY, offsetof(struct insert_args, documents), FIELD_REQUIRED},
     {"ordered", F_BOOL, offsetof(struct insert_args, ordered), 0},
     {"bypassDocumentValidation", F_BOOL, offsetof(struct insert_args, bypass), FIELD_NULL_OK},
-    {"bypassEmptyTsReplacement", F_BOOL, offsetof(struct insert_args, keep_empty_ts), 0},
+    {"bypassEmptyTsReplacement", F_BOOL, offsetof(struct insert_args, keep_empty_ts),
+     FIELD_NULL_OK},
     {"collectionUUID", F_BIN, offsetof(struct insert_args, uuid), FIELD_NULL_OK},
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {NULL, 0, 0, 0}};
@@ -265,6 +266,7 @@ int cmd_insert(struct request *rq)
     TRY_RETURN(doc_array(&rq->op, "insert.documents", args.documents, &docs, &n));
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, args.uuid, n, true));
+    b.writer.keep_empty_ts = args.keep_empty_ts;
     if (b.writer.coll == NULL && bv_is_missing(args.uuid)) {
         TRY(writer_create(&b.writer));
         TRY(write_run_on_worker(rq));
@@ -281,7 +283,7 @@ fail:
 
 struct batch_args {
     struct bv statements, let, uuid;
-    bool ordered, bypass;
+    bool ordered, bypass, keep_empty_ts;
 };
 
 static const struct field update_fields[] = {
@@ -289,7 +291,7 @@ static const struct field update_fields[] = {
     {"ordered", F_BOOL, offsetof(struct batch_args, ordered), 0},
     {"let", F_DOC, offsetof(struct batch_args, let), FIELD_NULL_OK},
     {"bypassDocumentValidation", F_BOOL, offsetof(struct batch_args, bypass), FIELD_NULL_OK},
-    {"bypassEmptyTsReplacement", F_IGNORE, 0, 0},
+    {"bypassEmptyTsReplacement", F_BOOL, offsetof(struct batch_args, keep_empty_ts), FIELD_NULL_OK},
     {"collectionUUID", F_BIN, offsetof(struct batch_args, uuid), FIELD_NULL_OK},
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
     {NULL, 0, 0, 0}};
@@ -413,6 +415,7 @@ int cmd_update(struct request *rq)
     TRY_RETURN(parse_updates(rq, docs, n, &let, &stmts, &upserts));
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, args.uuid, n, upserts));
+    b.writer.keep_empty_ts = args.keep_empty_ts;
     if (rq->op.on_schema_thread && n > 1 && comes_to_upsert(&b, stmts)) {
         TRY(writer_create(&b.writer));
         TRY(write_run_on_worker(rq));
@@ -530,7 +533,7 @@ fail:
 struct modify_args {
     struct modify_stmt s;
     struct bv collation, let, uuid;
-    bool bypass;
+    bool bypass, keep_empty_ts;
 };
 
 #define MODIFY_FIELD(name, kind, member, flags)                                                    \
@@ -551,7 +554,7 @@ static const struct field modify_fields[] = {
     MODIFY_FIELD("new", F_BOOL, s.want_new, FIELD_NULL_OK),
     MODIFY_FIELD("let", F_DOC, let, FIELD_NULL_OK),
     MODIFY_FIELD("bypassDocumentValidation", F_BOOL, bypass, FIELD_NULL_OK),
-    {"bypassEmptyTsReplacement", F_IGNORE, 0, 0},
+    MODIFY_FIELD("bypassEmptyTsReplacement", F_BOOL, keep_empty_ts, FIELD_NULL_OK),
     {"runtimeConstants", F_IGNORE, 0, 0},
     MODIFY_FIELD("collectionUUID", F_BIN, uuid, FIELD_NULL_OK),
     {"encryptionInformation", F_DOC, 0, FIELD_UNBUILT},
@@ -616,6 +619,7 @@ int cmd_findAndModify(struct request *rq)
     args.s.update.vars = let.vars;
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY(batch_open(&b, rq, ns, args.uuid, 1, args.s.update.upsert));
+    b.writer.keep_empty_ts = args.keep_empty_ts;
     args.s.update.stmt_id = b.stmt_ids[0];
     TRY(check_uuid(&b, 0));
     TRY(write_modify(&b.writer, &args.s, let.ev, &out));
