@@ -71,8 +71,10 @@ static int insert_rows(struct append *a)
     int rc = 0;
 
     TRY_RETURN(tcursor_open(a->t, TABLE_OPLOG, TABLE_OPTIMES, &c));
-    for (struct ring_entry *e = a->entries.first; e != NULL && rc == 0; e = e->next)
+    for (struct ring_entry *e = a->entries.first; e != NULL && rc == 0; e = e->next) {
+        FAULT(OPLOG_ROW);
         rc = tcursor_insert_num(c, e->row.optime, (struct bytes){e->bytes, e->len});
+    }
     tcursor_close(c);
     return rc;
 }

@@ -174,6 +174,8 @@ static void sync_log(struct oplog *o, struct op *op)
                   {"error", LOG_STR(op->err.text)}, );
         ceiling = 0;
     }
+    if (ceiling != 0)
+        FAULT(CEILING_WRITTEN);
     if (sync_when_possible(o, op) != 0)
         die("cannot sync the log", &op->err);
     FAULT(FLUSH_AFTER);

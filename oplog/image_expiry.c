@@ -84,6 +84,7 @@ static int remove_images(struct oplog *o, struct op *op, uint64_t upto)
         return rc;
     }
     TRY_RETURN(oplog_commit_counted(o, t));
+    FAULT(IMAGES_EXPIRED);
     o->images_gone = upto;
     return 0;
 }

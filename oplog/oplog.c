@@ -471,6 +471,7 @@ static int write_last(struct oplog *o, struct op *op)
     TRY_RETURN(stx_begin(o->engine, op, &t));
     TRY(meta_put(t, META_CEILING, oplog_allocated(o)));
     TRY_RETURN(stx_commit(t));
+    FAULT(STOP_LAST);
     return engine_sync_log(o->engine, &op->err);
 fail:
     stx_rollback(t);
@@ -489,6 +490,7 @@ void oplog_close(struct oplog *o)
     oplog_pump(o);
     rc = segments_store(&o->segments, o->engine, &op);
     flusher_stop(o);
+    FAULT(STOP_SEGMENTS);
     if (rc == 0 && !o->memory)
         rc = write_last(o, &op);
     if (rc != 0)

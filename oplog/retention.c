@@ -240,6 +240,7 @@ static int truncate_tables(struct oplog *o, struct op *op, const struct cut *c)
     TRY(images_truncate(t, 0, c->upto));
     TRY(segments_cut_rows(&o->segments, t, c->upto, c->next, c->part_n, c->part_bytes));
     TRY(meta_put(t, META_PRUNED, c->upto));
+    FAULT(TRUNCATE_COMMIT);
     tcursor_close(cursor);
     return oplog_commit_counted(o, t);
 fail:

@@ -338,6 +338,7 @@ static int purge_one(struct engine *e, struct op *op, int64_t before_ms, struct 
     if (found && (!decode_head(tcursor_value(c), &doc, &r) || r.date_ms < before_ms)) {
         TRY(tcursor_remove(c, key, NULL));
         TRY(remove_chunks(c, key));
+        FAULT(SESSION_REAP);
     }
     tcursor_close(c);
     rc = stx_commit(t);

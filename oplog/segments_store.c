@@ -124,6 +124,7 @@ int segments_store(struct segments *s, struct engine *e, struct op *op)
     while (first_unstored(s, &op->arena, &g)) {
         FAULT(SEGMENT_SEAL);
         TRY_RETURN(store_one(e, op, &g));
+        FAULT(SEGMENT_STORED);
         mark_stored(s, g.first);
     }
     return 0;

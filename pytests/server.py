@@ -158,6 +158,12 @@ class Server:
         """SIGKILL: the crash that durability is about. Also fine for one that is dead already."""
         self._reap()
 
+    def kill_process(self):
+        """The same from another thread, while this one waits for the start or the end."""
+        process = self.process
+        if process is not None:
+            process.kill()
+
     def restart(self):
         """Clean stop, then start on the same data and port."""
         self.stop()

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/fault.h"
+#include "base/log.h"
 
 /* --- shared pieces --------------------------------------------------------------------------- */
 
@@ -199,7 +200,7 @@ int ddl_create(struct op *op, const char *ns, struct bv options)
 
 /* --- drop ------------------------------------------------------------------------------------ */
 
-static struct oplog_op drop_entry(struct op *op, struct coll *k)
+struct oplog_op ddl_drop_entry(struct op *op, struct coll *k)
 {
     struct bw w;
 
@@ -211,7 +212,7 @@ static struct oplog_op drop_entry(struct op *op, struct coll *k)
 int ddl_drop_locked(struct op *op, struct coll *k)
 {
     struct database *db = op->database;
-    struct oplog_op entry = drop_entry(op, k);
+    struct oplog_op entry = ddl_drop_entry(op, k);
     struct stx *t;
     int rc;
 
@@ -246,6 +247,24 @@ int ddl_drop(struct op *op, const char *ns, struct ddl_drop_result *ret)
     return rc;
 }
 
+int ddl_drop_temporary(struct op *op)
+{
+    size_t n;
+    struct coll **colls = catalog_list(op->database->catalog, &op->arena, NULL, &n);
+    int rc = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (rc == 0 && colls[i]->temp) {
+            log_event(LOG_INFO, "storage", "dropping a temporary collection",
+                      {"ns", LOG_STR(colls[i]->ns)}, );
+            FAULT(DROP_TEMPORARY);
+            rc = ddl_drop_locked(op, colls[i]);
+        }
+        coll_unref(colls[i]);
+    }
+    return rc;
+}
+
 static int drop_all(struct op *op, const char *db_name, struct coll **colls, size_t n)
 {
     struct database *db = op->database;
@@ -261,8 +280,9 @@ static int drop_all(struct op *op, const char *db_name, struct coll **colls, siz
             stx_rollback(t);
             return rc;
         }
-        entries[i] = drop_entry(op, colls[i]);
+        entries[i] = ddl_drop_entry(op, colls[i]);
     }
+    FAULT(DROP_DATABASE);
     bw_init(&w, &op->arena);
     bw_i32(&w, "dropDatabase", 1);
     entries[n] = ddl_entry(op, db_name, NULL, bw_done(&w), BV_NONE);

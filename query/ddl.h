@@ -26,8 +26,11 @@ struct ddl_drop_result {
 int ddl_drop(struct op *op, const char *ns, struct ddl_drop_result *ret) MUST_CHECK;
 /* All collections, then the dropDatabase entry, in one transaction. */
 int ddl_drop_database(struct op *op, const char *db, bool *ret_existed) MUST_CHECK;
-/* Within one database or across two (copy, then drop). 26, 48, 20. */
+/* Within one database or across two (a copy takes the name as the source goes). 26, 48, 20. */
 int ddl_rename(struct op *op, const char *from, const char *to, bool drop_target) MUST_CHECK;
+/* At start-up, before anybody is served: drops the temporary collections that a death has left,
+ * with their oplog entries. */
+int ddl_drop_temporary(struct op *op) MUST_CHECK;
 
 struct ddl_collmod {
     bool has_images, images;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* collMod: change-stream images of a collection, hidden indexes. */
+#include "base/fault.h"
 #include "query/ddl_internal.h"
 
 struct change {
@@ -151,6 +152,7 @@ static int apply(struct change *c, struct bw *w)
         coll_edit_index_spec(c->now, c->index->name, hidden_spec(c));
     TRY(stx_begin(db->engine, op, &t));
     TRY(catalog_put_row(t, c->now));
+    FAULT(COLL_MOD);
     rc = ddl_commit(op, t, c->old->ns, &entry, 1);
     t = NULL;
     TRY(rc);

@@ -140,6 +140,7 @@ int ddl_add_indexes_locked(struct op *op, struct coll *k, const struct bv *specs
     catalog_publish(db->catalog, k, b.now, op->wrote_optime);
     return 0;
 fail:
+    FAULT(INDEX_BUILD_ABORT);
     err = op->err;
     for (size_t i = 0; i < n; i++)
         catalog_add_dead(db->catalog, built_index(&b, i)->ident);

@@ -21,8 +21,7 @@ struct bv ddl_num_records(struct op *op, struct coll *k);
 /* 26 when there is no such collection; a reference otherwise. */
 int ddl_get(struct op *op, const char *ns, struct coll **ret) MUST_CHECK;
 int ddl_drop_locked(struct op *op, struct coll *k) MUST_CHECK;
-int ddl_rename_locked(struct op *op, struct coll *from, const char *to,
-                      struct coll *target) MUST_CHECK;
+struct oplog_op ddl_drop_entry(struct op *op, struct coll *k);
 /* Completes the specs and leaves out those that k has; *ret_n of them are new. */
 int ddl_new_specs(struct op *op, struct coll *k, struct bv given, bool ignore_unknown,
                   struct bv *ret, size_t *ret_n) MUST_CHECK;

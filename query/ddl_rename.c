@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* renameCollection: a catalog change within a database, copy and drop across two. */
+#include "base/fault.h"
 #include "query/ddl_internal.h"
 #include "query/write_internal.h"
 
@@ -19,33 +20,73 @@ static struct bv rename_entry(struct op *op, struct coll *from, const char *to, 
     return bw_done(&w);
 }
 
-static int write_rows(struct op *op, struct stx *t, struct coll *renamed, struct coll *target)
+/* The options, with `temp` or without it. */
+static struct bv options_with(struct op *op, struct bv options, bool temp)
 {
-    (void)op;
-    if (target != NULL)
-        TRY_RETURN(catalog_remove_row(t, target));
+    struct biter it = biter(options);
+    struct belem e;
+    struct bw w;
+
+    bw_init(&w, &op->arena);
+    while (biter_next(&it, &e)) {
+        if (strcmp(e.key, "temp") != 0)
+            bw_elem(&w, &e);
+    }
+    if (temp)
+        bw_bool(&w, "temp", true);
+    return bw_done(&w);
+}
+
+struct rename {
+    struct coll *from;
+    const char *to;
+    struct coll *target; /* had the name `to`, and goes; NULL: none */
+    struct coll *source; /* `from` is its copy, so it goes; NULL: none */
+};
+
+static int write_rows(struct stx *t, const struct rename *r, struct coll *renamed)
+{
+    if (r->target != NULL)
+        TRY_RETURN(catalog_remove_row(t, r->target));
+    if (r->source != NULL)
+        TRY_RETURN(catalog_remove_row(t, r->source));
     return catalog_put_row(t, renamed);
 }
 
-int ddl_rename_locked(struct op *op, struct coll *from, const char *to, struct coll *target)
+static void publish(struct op *op, const struct rename *r, struct coll *renamed)
 {
-    struct database *db = op->database;
-    struct bv o2 = target == NULL ? BV_NONE : ddl_num_records(op, target);
-    struct oplog_op entry =
-        ddl_entry(op, from->ns, from->uuid, rename_entry(op, from, to, target), o2);
-    struct coll *renamed = coll_copy(from);
+    struct catalog *c = op->database->catalog;
+
+    if (r->target != NULL)
+        catalog_publish(c, r->target, NULL, op->wrote_optime);
+    catalog_publish(c, r->from, renamed, op->wrote_optime);
+    if (r->source != NULL)
+        catalog_publish(c, r->source, NULL, op->wrote_optime);
+}
+
+/* All that a rename changes, in one transaction: no name is ever missing or there twice. */
+static int commit_rename(struct op *op, const struct rename *r)
+{
+    struct coll *from = r->from, *renamed = coll_copy(from);
+    struct bv o2 = r->target == NULL ? BV_NONE : ddl_num_records(op, r->target);
+    struct oplog_op entries[2];
     struct stx *t = NULL;
+    size_t n = 0;
     int rc;
 
-    coll_edit_rename(renamed, to);
-    TRY(stx_begin(db->engine, op, &t));
-    TRY(write_rows(op, t, renamed, target));
-    rc = ddl_commit(op, t, from->ns, &entry, 1);
+    entries[n++] =
+        ddl_entry(op, from->ns, from->uuid, rename_entry(op, from, r->to, r->target), o2);
+    if (r->source != NULL)
+        entries[n++] = ddl_drop_entry(op, r->source);
+    coll_edit_rename(renamed, r->to);
+    coll_edit_options(renamed, options_with(op, from->options, false));
+    TRY(stx_begin(op->database->engine, op, &t));
+    TRY(write_rows(t, r, renamed));
+    FAULT(DDL_RENAME_BEFORE_COMMIT);
+    rc = ddl_commit(op, t, from->ns, entries, n);
     t = NULL;
     TRY(rc);
-    if (target != NULL)
-        catalog_publish(db->catalog, target, NULL, op->wrote_optime);
-    catalog_publish(db->catalog, from, renamed, op->wrote_optime);
+    publish(op, r, renamed);
     return 0;
 fail:
     stx_rollback(t);
@@ -95,12 +136,13 @@ static int copy_documents(struct op *op, struct coll *from, struct coll *to)
      * a writer of its own, which keeps room in that arena. */
     do {
         struct writer w = {.op = op, .ns = to->ns, .coll = to, .logged = true};
-        struct bv *docs;
+        struct bv *docs = NULL;
         size_t done;
         int64_t inserted;
 
         arena_init(&op->arena);
         rc = read_some(op, from, &rid, &docs, &n);
+        FAULT(RENAME_COPY);
         if (rc == 0 && n > 0)
             rc = write_insert(&w, docs, 0, n, NULL, &done, &inserted);
         arena_fini(&op->arena);
@@ -120,24 +162,26 @@ static int copy_indexes(struct op *op, struct coll *from, struct coll *to)
     return n == 0 ? 0 : ddl_add_indexes_locked(op, to, specs, n);
 }
 
-/* As MongoDB does it: a temporary collection in the target database is filled and renamed. */
+/* As MongoDB does it: a temporary collection in the target database is filled and renamed. A death
+ * before that leaves it to the next start (ddl_drop_temporary()). */
 static int rename_across(struct op *op, struct coll *from, const char *to, struct coll *target)
 {
     struct database *db = op->database;
     const char *tmp_ns = arena_printf(&op->arena, "%s.tmp%05u.renameCollection", ddl_db_of(op, to),
                                       (unsigned)(oplog_allocated(db->oplog) % 100000));
+    struct rename r = {.to = to, .target = target, .source = from};
     struct coll *tmp = NULL;
     int rc;
 
-    TRY_RETURN(ddl_create_locked(op, tmp_ns, from->options));
+    TRY_RETURN(ddl_create_locked(op, tmp_ns, options_with(op, from->options, true)));
     TRY(ddl_get(op, tmp_ns, &tmp));
     TRY(copy_indexes(op, from, tmp));
     coll_unref(tmp);
     tmp = NULL;
     TRY(ddl_get(op, tmp_ns, &tmp));
     TRY(copy_documents(op, from, tmp));
-    TRY(ddl_rename_locked(op, tmp, to, target));
-    TRY(ddl_drop_locked(op, from));
+    r.from = tmp;
+    TRY(commit_rename(op, &r));
     coll_unref(tmp);
     return 0;
 fail:
@@ -152,6 +196,17 @@ fail:
     return rc;
 }
 
+static int check_names(struct op *op, const char *from, const char *to)
+{
+    if (strcmp(from, to) == 0)
+        return op_fail(op, ERR_ILLEGAL_OPERATION, "Can't rename a collection to itself");
+    if ((strncmp(from, "local.", 6) == 0) != (strncmp(to, "local.", 6) == 0))
+        return op_fail(
+            op, ERR_ILLEGAL_OPERATION,
+            "Cannot rename collections between a replicated and an unreplicated database");
+    return 0;
+}
+
 int ddl_rename(struct op *op, const char *from_ns, const char *to, bool drop_target)
 {
     struct database *db = op->database;
@@ -159,8 +214,7 @@ int ddl_rename(struct op *op, const char *from_ns, const char *to, bool drop_tar
     struct ddl_locks locks;
     int rc;
 
-    if (strcmp(from_ns, to) == 0)
-        return op_fail(op, ERR_ILLEGAL_OPERATION, "Can't rename a collection to itself");
+    TRY_RETURN(check_names(op, from_ns, to));
     TRY_RETURN(ddl_lock(op, from_ns, to, &locks));
     from = catalog_get(db->catalog, from_ns);
     if (from == NULL) {
@@ -173,7 +227,7 @@ int ddl_rename(struct op *op, const char *from_ns, const char *to, bool drop_tar
         goto fail;
     }
     if (strcmp(ddl_db_of(op, from_ns), ddl_db_of(op, to)) == 0)
-        rc = ddl_rename_locked(op, from, to, target);
+        rc = commit_rename(op, &(struct rename){.from = from, .to = to, .target = target});
     else
         rc = rename_across(op, from, to, target);
 fail:

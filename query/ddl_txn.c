@@ -8,6 +8,7 @@
  * changes of the catalog write, the number of the next ident, is committed apart and before. An
  * abort leaves tables that no row names, for the reaper or, after a crash, for start-up.
  */
+#include "base/fault.h"
 #include "query/ddl_internal.h"
 #include "query/txn_internal.h"
 
@@ -33,6 +34,7 @@ static int adopt(struct op *op, struct txn_coll *c, struct coll *k)
     struct oplog_op entry = ddl_entry(op, c->ns, k->uuid, ddl_create_doc(op, k), BV_NONE);
 
     TRY_RETURN(put_meta(op));
+    FAULT(DDL_TXN_META);
     TRY_RETURN(txn_add_ops(op->txn, op, &entry, 1));
     c->k = k;
     c->created = true;

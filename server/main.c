@@ -324,6 +324,7 @@ static int serve(struct server *s, const sigset_t *signals)
     cursors_kill_all(s->cursors, ERR_INTERRUPTED_AT_SHUTDOWN);
     transactions_end_all(s, NULL, ERR_INTERRUPTED_AT_SHUTDOWN);
     snapshots_drop_all(s->snapshots);
+    FAULT(STOP_BEGIN);
     database_close(s);
     log_event(LOG_INFO, "server", "stopped", );
     return EXIT_SUCCESS;

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/age_clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/op.h"
 #include "oplog/retry.h"
+#include "query/ddl.h"
 #include "query/txn.h"
 #include "server/cursors.h"
 #include "server/executor.h"
@@ -71,6 +73,22 @@ static int load_defaults(struct server *s, struct opened *o, struct error *err)
     return rc;
 }
 
+/* What a cross-database rename has left that did not come to its end. */
+static int drop_temporary(struct opened *o, struct error *err)
+{
+    struct op op;
+    int rc;
+
+    op_init(&op);
+    op.database = &o->db;
+    op.on_schema_thread = true; /* nobody else is there yet */
+    rc = ddl_drop_temporary(&op);
+    *err = op.err;
+    err->info = NULL;
+    op_fini(&op);
+    return rc;
+}
+
 int database_open(struct server *s, struct error *err)
 {
     const struct settings *set = &s->settings;
@@ -93,7 +111,9 @@ int database_open(struct server *s, struct error *err)
     TRY(engine_open(&engine_options, err, &o->db.engine));
     TRY(catalog_open(o->db.engine, err, &o->db.catalog));
     TRY(oplog_open(o->db.engine, &oplog_options, err, &o->db.oplog));
+    TRY(drop_temporary(o, err));
     TRY(load_defaults(s, o, err));
+    FAULT(START_OPENED);
     atomic_store(&s->database, &o->db);
     return 0;
 fail:

@@ -77,6 +77,7 @@ struct coll {
     uint8_t uuid[16];
     struct bv options; /* as listCollections shows them */
     bool images;       /* changeStreamPreAndPostImages.enabled */
+    bool temp;         /* does not outlive the process: the next start drops it */
     uint64_t changed;  /* optime at which this version was published; 0: at start-up */
     uint32_t nindexes;
     struct index *indexes; /* [0] is the _id index */

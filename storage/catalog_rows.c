@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bw.h"
+#include "base/fault.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "storage/catalog_internal.h"
@@ -247,6 +248,7 @@ int index_set_multikey(struct engine *e, struct op *op, const struct index *ix)
     TRY(tcursor_put(c, text_bytes(ix->ident), (struct bytes){NULL, 0}));
     tcursor_close(c);
     TRY_RETURN(stx_commit(t));
+    FAULT(MULTIKEY_SET);
     atomic_store(&ix->state->multikey, true);
     return 0;
 fail:
@@ -354,7 +356,9 @@ static int save_sizes(struct catalog *c, struct op *op)
     for (size_t i = 0; i < c->n; i++)
         TRY(save_size(sizes, &op->arena, c->by_ns[i]));
     tcursor_close(sizes);
-    return stx_commit(t);
+    TRY_RETURN(stx_commit(t));
+    FAULT(STOP_SIZES);
+    return 0;
 fail:
     tcursor_close(sizes);
     stx_rollback(t);
@@ -397,6 +401,7 @@ int catalog_open(struct engine *e, struct error *err, struct catalog **ret)
     TRY(load_rows(c, &op));
     TRY(load_multikey(c, &op));
     TRY(sweep(c, &op));
+    FAULT(START_SIZES);
     TRY(load_sizes(c, &op));
     op_fini(&op);
     *ret = c;

@@ -31,6 +31,7 @@ static void set_options(struct coll *k, struct bv options)
 
     k->options = bv_is_missing(options) ? bv_empty_doc : bv_dup(&k->arena, options);
     k->images = bv_truthy(bv_get(images, "enabled"));
+    k->temp = bv_truthy(bv_get(options, "temp"));
 }
 
 struct coll *coll_alloc(struct catalog *c, const char *ns, const uint8_t uuid[16],

@@ -152,6 +152,7 @@ int engine_open(const struct engine_options *o, struct error *err, struct engine
     e->dir.fd = e->dir.lock_fd = -1;
     if (o->path != NULL)
         TRY(directory_open(o->path, err, &e->dir));
+    FAULT(START_MARKER);
     if (o->path != NULL)
         TRY(disk_watch_check_open(e->dir.fd, o->path, err));
     e->unclean = e->dir.unclean;
@@ -203,6 +204,7 @@ int engine_close(struct engine *e, struct error *err)
     rc = e->wt->close(e->wt, config);
     if (rc != 0)
         rc = wt_error(err, rc, "cannot close the storage engine");
+    FAULT(STOP_CLOSED);
     session_pool_fini(&e->pool);
     if (e->dir.fd >= 0) {
         struct error second;

@@ -6,6 +6,7 @@
  * records each: one transaction for all would pin every page it dirties in the cache. A build that
  * is cut short leaves a table that no catalog row names; start-up sweeps it.
  */
+#include "base/fault.h"
 #include "storage/engine_internal.h"
 #include "storage/index_keys.h"
 #include "storage/record_write.h"
@@ -85,6 +86,7 @@ static int build_batch(struct build *b)
     }
     tcursor_close(records);
     tcursor_close(out);
+    FAULT(INDEX_BUILD_SCAN);
     TRY_RETURN(stx_commit(t));
     b->from = next;
     b->done = !found;

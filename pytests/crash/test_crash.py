@@ -2,13 +2,14 @@
 """Death at every named place, and what must hold afterwards.
 
 A cycle: writers log what was acknowledged, watchers log events and tokens, the server dies at a fault
-point, a new one starts, every watcher goes on from its token. Then: what was acknowledged is in data,
-indexes and oplog, once and in order; every event is that of an entry, every entry had its event; no
-optime came twice; `validate` is clean; a retried write is answered as the first time.
+point, in some cycles it dies again while it starts, a new one starts, every watcher goes on from its
+token. Then: what was acknowledged is in data, indexes and oplog, once and in order; every event is that
+of an entry, every entry had its event; no optime came twice; `validate` is clean; a retried write is
+answered as the first time.
 
     make crash CRASH_KILLS=1000 CRASH_SEED=7
 
-A run of eight cycles works on one directory. Every third run is on WiredTiger's own files (SIGKILL:
+A run of six cycles works on one directory. Every third run is on WiredTiger's own files (SIGKILL:
 the kernel keeps what was written); the others are on a disk that forgets what was not synced
 (tests/crash/disk.h: a power cut), one of them with some of it leaking out early.
 """
@@ -19,45 +20,60 @@ import pathlib
 import random
 import re
 import signal
+import subprocess
+import threading
 import time
 
 import pytest
-from bson import Int64
+from bson import Binary, Int64
 
-from crash_history import History
+from crash_history import Collection, History, all_of
 from crash_load import (
-    DB, IMAGES, INDEXES, Checkpointer, Definer, Retrier, Stream, Tailer, Transactor, Unsynced, Watcher, Writer,
+    DB, IMAGES, INDEXES, OTHER, Checkpointer, Definer, Retrier, Sider, Transactor, Unsynced, Writer, db_of,
 )
-from raw import RawClient
+from crash_watch import Stream, Tailer, Watcher
+from raw import Closed, RawClient
 from server import Server, ServerError, binary
 
 TRANSACTION_TOO_OLD, NO_SUCH_TRANSACTION = 225, 251
-CYCLES = 8  # with one directory
+CYCLES = 6  # with one directory
 DISKS = ("files", "forgetful", "leaking")
-OPLOG_ENTRIES = 6000  # so that old entries are removed all the time
+OPLOG_ENTRIES = 10_000  # so that old entries are removed all the time
 GIVE_UP_S = 3  # a point that is not reached in so long is not reached
 
 # Every fault point of base/faults.def: the process dies at a passing up to this one.
 POINTS = {
     "allocLarge": 5,
+    "ceilingWritten": 2,
     "checkpointAfter": 4,
     "checkpointBefore": 4,
+    "collMod": 2,
     "commitAfter": 500,
     "commitBefore": 500,
     "ddlCommitted": 8,
     "ddlCreateBeforeCommit": 3,
     "ddlDropAfterCommit": 2,
+    "ddlRenameBeforeCommit": 3,
+    "ddlTxnMeta": 3,
+    "dropDatabase": 2,
     "flushAfter": 100,
     "flushBefore": 100,
     "imagesExpire": 3,
+    "imagesExpired": 2,
     "indexBuild": 2,
+    "indexBuildAbort": 1,
+    "indexBuildScan": 2,
     "indexBuildStart": 1,
+    "multikeySet": 2,
+    "oplogRow": 1000,
     "optimeTaken": 500,
+    "renameCopy": 2,
     "replyBefore": 500,
     "retryRecord": 150,
     "scanSnapshot": 200,
     "segmentSeal": 2,
-    "startClaimed": 1,
+    "segmentStored": 2,
+    "sessionReap": 1,
     "storageBegin": 2000,
     "storageCommit": 1000,
     "storageOpen": 60,
@@ -67,15 +83,24 @@ POINTS = {
     "tableDrop": 3,
     "truncateAfter": 2,
     "truncateBefore": 2,
+    "truncateCommit": 2,
     "txnCommitAfter": 20,
     "txnCommitBefore": 20,
 }
 # The same for points that are armed before the server starts ("start:name").
-START_POINTS = {"startClaimed": 1, "storageCommit": 6, "storageWrite": 12, "flushBefore": 2, "flushAfter": 2,
-                "tableCreate": 5, "commitAfter": 2}
+START_POINTS = {"startClaimed": 1, "startMarker": 1, "startOpened": 1, "startSizes": 1, "storageCommit": 6,
+                "storageWrite": 12, "flushBefore": 2, "flushAfter": 2, "tableCreate": 5, "commitAfter": 2}
+# While a leftover is dropped at the start; it must have died at the other point before.
+DROP, COPY = "dropTemporary", "renameCopy"
+# After SIGTERM ("stop:name"), and any time after it.
+STOP_POINTS = ("stopBegin", "stopClosed", "stopLast", "stopSegments", "stopSizes")
+STOP_ANY = "stop:(any time)"
+STOP_S, START_S = 0.03, 0.08  # a clean stop and a start take about so long
 ANY_TIME = "(any time)"  # killed from outside
 ANY_STEP = "(any step)"  # of the disk: the power goes between two writes to it
-STEPS = 1500
+STEPS, START_STEPS = 1500, 40
+AGAIN = 0.4  # of the deaths are followed by up to three while the next process starts
+HOUR_MS = 3_600_000
 
 
 class Plan:
@@ -83,8 +108,8 @@ class Plan:
 
     def __init__(self, rng, disk):
         self.rng = rng
-        places = [p for p in POINTS if p != "startClaimed"]
-        places += [f"start:{p}" for p in START_POINTS]
+        places = [*POINTS, DROP, STOP_ANY]
+        places += [f"start:{p}" for p in START_POINTS] + [f"stop:{p}" for p in STOP_POINTS]
         places += [ANY_TIME] if disk == "files" else [ANY_STEP, ANY_STEP]
         self.places, self.left = places, []
 
@@ -105,8 +130,9 @@ class Run:
         self.life = 0
         self.streams = [
             Stream("c", "resume", {"fullDocument": "whenAvailable", "fullDocumentBeforeChange": "whenAvailable"}),
-            Stream(1, "event", {"showExpandedEvents": True}),
-            Stream(1, "after", {"showExpandedEvents": True, "allChangesForCluster": True}),
+            Stream(DB, "event", {"showExpandedEvents": True}),
+            Stream(OTHER, "after", {"showExpandedEvents": True, "fullDocumentBeforeChange": "whenAvailable"}),
+            Stream("cluster", "after", {"showExpandedEvents": True, "allChangesForCluster": True}),
         ]
 
     # --- a life of the server -------------------------------------------------------------------
@@ -122,45 +148,60 @@ class Run:
             env["RUNNEL_CRASHFS"] = " ".join(words)
         if place.startswith("start:"):
             point = place.split(":")[1]
-            env["RUNNEL_FAULT"] = f"{point}:kill:{self.rng.randint(1, START_POINTS[point])}"
+            env["RUNNEL_FAULT"] = f"{point}:kill:{self.rng.randint(1, START_POINTS.get(point, 1))}"
+        if place == "sessionReap":  # the records of earlier lives are too old
+            env["RUNNEL_CLOCK_SHIFT_MS"] = str(HOUR_MS)
         return env
 
     def begin(self):
         self.server.start(self.environment())
+        session = {"lsid": {"id": Binary(self.rng.randbytes(16), 4)}, "txnNumber": Int64(1)}
         with RawClient(self.server.port) as raw:
-            assert raw.command({"create": "c", **IMAGES}, DB)["ok"] == 1
-            reply = raw.command({"createIndexes": "c", "indexes": INDEXES}, DB)
-            assert reply["ok"] == 1, reply
-            for _ in range(OPLOG_ENTRIES // 1000):
-                reply = raw.command({"insert": "c", "documents": [{}] * 1000}, "filler")
-                assert reply["n"] == 1000, reply
+            for command in ({"create": "c", **IMAGES}, {"createIndexes": "c", "indexes": INDEXES}, {"create": "k"},
+                            *[{"insert": "c", "documents": [{}] * 1000, "$db": "filler"}] * (OPLOG_ENTRIES // 1000),
+                            {"insert": "c", "documents": [{}], "$db": "filler", **session}):
+                reply = raw.command(command, None if "$db" in command else DB)
+                assert reply["ok"] == 1 and "writeErrors" not in reply, reply
             start = raw.command({"appendOplogNote": 1, "data": {"the": "start"}})["operationTime"]
-        self.history = History(start)
-        self.history.catalog["c"] = {"_id_", "u_1", "tags_v"}
+            self.history = History(start)
+            for info in all_of(raw, DB, {"listCollections": 1}):
+                coll = Collection(f"{DB}.{info['name']}", info["name"] == "c", False)
+                self.history.collections[info["info"]["uuid"]] = coll
+        self.history.named(f"{DB}.c").indexes |= {"u_1", "tags_v"}
         for stream in self.streams:
             stream.start = start
 
     def clients(self):
-        port, rng, docs = self.server.port, self.rng, self.history.docs
+        port, rng, names = self.server.port, self.rng, self.history.names()
+        docs = {**names[f"{DB}.c"].docs, **names[f"{DB}.k"].docs}
         self.life += 1
         self.writers = []
-        for name, kind in (("a", Writer), ("b", Writer), ("r", Retrier), ("s", Retrier), ("t", Transactor), ("w", Unsynced)):
+        for name, kind in (("a", Writer), ("b", Writer), ("r", Retrier), ("s", Retrier), ("t", Transactor),
+                           ("w", Unsynced), ("e", Sider)):
             own = {k: v for k, v in docs.items() if k.startswith(f"{name}.")}
             self.writers.append(kind(port, name, self.life, random.Random(rng.random()), own))
-        names = {n: ix for n, ix in self.history.catalog.items() if n != "c"}
-        self.definer = Definer(port, random.Random(rng.random()), names)
+        mine = {ns.split(".")[1]: k.indexes for ns, k in names.items() if re.match(rf"{DB}\.(c|d\d)$", ns)}
+        self.definer = Definer(port, self.life, random.Random(rng.random()), mine)
         self.tailer = Tailer(port, self.history.upto)
         self.watchers = [Watcher(port, s) for s in self.streams]
         return [*self.writers, self.definer, self.tailer, Checkpointer(port), *self.watchers]
 
+    def term(self):
+        with RawClient(self.server.port) as raw:
+            newest = all_of(raw, "local", {"find": "oplog.rs", "sort": {"$natural": -1}, "limit": 1})
+            return newest[0]["t"]
+
     def cycle(self):
-        """One death and the checks behind it."""
+        """One death, or some in a row, and the checks behind them."""
         place = self.plan.next()
-        died = self.restart(place) if place.startswith("start:") or place == ANY_STEP else False
+        died = False
+        if place.startswith("start:") or place in (ANY_STEP, "sessionReap"):
+            self.server.kill()
+            died = not self.start(place)
         if died:
             self.server.start(self.environment())
             self.check([])
-        clients = self.clients()
+        term, clients = self.term(), self.clients()
         for client in clients:
             client.start()
         for client in clients:
@@ -169,42 +210,75 @@ class Run:
         for client in clients:
             client.join(60)
             assert client.fault is None and not client.is_alive(), client.fault
-        self.server.start(self.environment())
-        self.check(clients)
+        self.recover(place)
+        self.check(clients, term)
 
-    def restart(self, place):
-        """Starts anew with a death waiting; True when it came before the server listened."""
-        self.server.kill()
+    def start(self, place):
+        """With a death waiting; False when it came before the server listened."""
         try:
             self.server.start(self.environment(place))
         except ServerError:
             self.tally[place] += 1
-            return True
-        return False
+            return False
+        return True
+
+    def recover(self, place):
+        """Starts anew; sometimes only after deaths on the way, at points, steps of the disk or any time."""
+        if place == DROP and self.start(f"start:{DROP}"):
+            self.server.kill()
+            self.tally[f"{DROP}, not reached"] += 1
+        if self.rng.random() < AGAIN:
+            for _ in range(self.rng.randint(1, 3)):
+                outside = ANY_TIME if self.disk == "files" else ANY_STEP
+                self.die_at_start(self.rng.choice([outside, outside, *START_POINTS]))
+        self.server.start(self.environment())
+
+    def die_at_start(self, place):
+        env = self.environment(f"start:{place}" if place in START_POINTS else place)
+        if place == ANY_STEP:
+            env["RUNNEL_CRASHFS"] = re.sub(r"cut=\d+", f"cut={self.rng.randint(1, START_STEPS)}", env["RUNNEL_CRASHFS"])
+        after = self.rng.uniform(0, START_S) if place == ANY_TIME else HOUR_MS
+        timer = threading.Timer(after, self.server.kill_process)
+        timer.start()
+        try:
+            self.server.start(env)
+            self.tally["again, not reached"] += 1
+        except ServerError:
+            self.tally["again, while starting"] += 1
+        timer.cancel()
+        timer.join()
+        self.server.kill()
 
     def die(self, place, died):
         """Kills the server at the place, or from outside when that is not to be."""
-        time.sleep(self.rng.uniform(0.05, 0.25))
-        if place in POINTS:
-            nth = self.rng.randint(1, POINTS[place])
-            with contextlib.suppress(Exception), RawClient(self.server.port) as raw:
-                if place == "imagesExpire":
-                    self.let_images_expire(raw)
-                raw.command({"runnelFault": f"{place}:kill:{nth}"})
-            time.sleep(0.05)
-        if place == ANY_TIME or died:
+        time.sleep(self.rng.uniform(0.03, 0.2))
+        self.arm(place)
+        if place.startswith("stop:"):
+            self.server.process.send_signal(signal.SIGTERM)
+        if place == STOP_ANY:
+            time.sleep(self.rng.uniform(0, STOP_S))
+        if place in (ANY_TIME, STOP_ANY) or died:
             self.server.kill()
-            self.tally[ANY_TIME] += 1
+            self.tally[place if place == STOP_ANY else ANY_TIME] += 1
             return
         try:
             code = self.server.wait(GIVE_UP_S)
             assert code == -signal.SIGKILL, (place, code, self.server.log_tail())
-            self.tally[place] += 1
-        except Exception as e:
-            if not type(e).__name__ == "TimeoutExpired":
-                raise
+            self.tally[COPY if place == DROP else place] += 1
+        except subprocess.TimeoutExpired:
             self.server.kill()
             self.tally[f"{place}, not reached"] += 1
+
+    def arm(self, place):
+        point = COPY if place == DROP else place.removeprefix("stop:")
+        if point not in POINTS and point not in STOP_POINTS:
+            return
+        with contextlib.suppress(Closed, OSError), RawClient(self.server.port) as raw:
+            if place.startswith("imagesExpire"):
+                self.let_images_expire(raw)
+            raw.command({"runnelFault": f"{point}:kill:{self.rng.randint(1, POINTS.get(point, 1))}"})
+            if place == "sessionReap":
+                raw.command({"reapLogicalSessionCacheNow": 1}, "admin")
 
     def let_images_expire(self, raw):
         """From now on, for the rest of the run, images live for a second."""
@@ -216,13 +290,11 @@ class Run:
 
     # --- checks ---------------------------------------------------------------------------------
 
-    def check(self, clients):
+    def check(self, clients, term=None):
         h = self.history
-        for client in clients:
-            h.told = max(h.told, client.newest)
         if clients:
             h.seen.update(self.tailer.entries)
-            h.told = max([h.told, *self.tailer.entries])
+            h.told[term] = max([*(c.newest for c in clients), *self.tailer.entries])
         with RawClient(self.server.port, timeout=60) as raw:
             for retrier in [w for w in clients if isinstance(w, Retrier)]:
                 self.send_again(raw, retrier)
@@ -230,11 +302,11 @@ class Run:
                 self.commit_again(raw, transactor)
             reply = raw.command({"appendOplogNote": 1, "data": {"life": self.life}})
             assert reply["ok"] == 1, reply
-            new = h.read(raw)
+            flat = h.read(raw)
             if clients:
                 for writer in self.writers:
-                    h.check_writer(writer, new)
-                h.check_definer(self.definer, new)
+                    h.check_writer(writer, flat)
+                h.check_definer(self.definer, flat)
             h.check_data(raw)
             h.check_catalog(raw)
             h.check_count(raw)
@@ -244,15 +316,14 @@ class Run:
     def send_again(self, raw, retrier):
         """The newest two writes of a session, as a driver would that got no reply."""
         for command, reply in retrier.sent:
-            again = raw.command({**command, "$db": DB})
+            again = raw.command({**command, "$db": db_of(command)})
             if reply is None:
-                assert again["ok"] == 1 and "writeErrors" not in again, again
+                assert again["ok"] == 1 and "writeErrors" not in again and not again.get("nErrors"), again
                 retrier.log, retrier.doubt = retrier.log + retrier.doubt, []
             elif again.get("code") != TRANSACTION_TOO_OLD:  # the session is past it: the newer one was durable
                 assert essence(again) == essence(reply), (command, reply, again)
             else:
                 assert command is not retrier.sent[-1][0], (command, again)
-        
 
     def commit_again(self, raw, transactor):
         """The newest commit once more: it is done, or it never happened."""
@@ -293,7 +364,7 @@ class Run:
         files = [p.stem for p in pathlib.Path(self.server.path).glob("*.wt")]
         tables = [f for f in files if f.startswith(("coll-", "index-"))]
         filler = 2
-        assert len(tables) == filler + sum(1 + len(ix) for ix in self.history.catalog.values()), tables
+        assert len(tables) == filler + sum(1 + len(k.indexes) for k in self.history.collections.values()), tables
 
 
 def essence(reply):
@@ -344,7 +415,8 @@ def report(tallies, seed, runs, seconds):
 
 def test_every_point_has_its_deaths():
     table = pathlib.Path(__file__).resolve().parents[2] / "base" / "faults.def"
-    assert set(re.findall(r'FAULT_POINT\(\w+, "(\w+)"', table.read_text())) == set(POINTS)
+    named = set(re.findall(r'FAULT_POINT\(\w+, "(\w+)"', table.read_text()))
+    assert named == {*POINTS, *START_POINTS, *STOP_POINTS, DROP}
 
 
 @pytest.mark.slow

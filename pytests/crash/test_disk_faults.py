@@ -5,9 +5,11 @@ Such a failure ends the process with a message, or is an error reply; nothing th
 gone at the next start. `--fault-step 1` tries every n, the default one in so many.
 """
 
+import contextlib
 import errno
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -127,34 +129,69 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(path)], check=True)
 
 
+def insert(raw, key, acked):
+    """None, or the code of the refusal."""
+    reply = raw.command({"insert": "c", "documents": [{"_id": key, "pad": "x" * 50_000}]}, "t")
+    if "writeErrors" not in reply and reply["ok"] == 1:
+        acked.append(key)
+        return None
+    return reply.get("code") or reply["writeErrors"][0]["code"]
+
+
+def fill(raw, acked):
+    """Until no more is taken."""
+    first = max(acked, default=0) + 1
+    codes = (insert(raw, i, acked) for i in range(first, first + 3000))
+    assert next(c for c in codes if c is not None) == OUT_OF_DISK_SPACE
+
+
+def check_full(raw, acked):
+    """All is there; reads and deletions go on."""
+    found = all_of(raw, "t", {"find": "c", "projection": {"_id": 1}})
+    assert sorted(d["_id"] for d in found) == sorted(acked)
+    inserts = all_of(raw, "local", {"find": "oplog.rs", "filter": {"ns": "t.c", "op": "i"}, "projection": {"o._id": 1}})
+    deletes = all_of(raw, "local", {"find": "oplog.rs", "filter": {"ns": "t.c", "op": "d"}})
+    assert len(inserts) - len(deletes) == len(acked), "data and oplog agree"
+    assert raw.command({"validate": "c", "full": True}, "t")["valid"]
+    reply = raw.command({"delete": "c", "deletes": [{"q": {"_id": acked[0]}, "limit": 1}]}, "t")
+    assert reply["n"] == 1, reply
+    del acked[0]
+
+
+def die_full(server, point, acked):
+    """At a deletion, which is not made, or at a checkpoint, which is what makes room."""
+    with RawClient(server.port, timeout=60) as raw:
+        with contextlib.suppress(Closed, OSError):
+            raw.command({"runnelFault": f"{point}:kill"})
+            if point == "commitBefore":
+                raw.command({"delete": "c", "deletes": [{"q": {"_id": acked[0]}, "limit": 1}]}, "t")
+            raw.command({"fsync": 1})
+    assert server.wait() == -signal.SIGKILL
+
+
 @pytest.mark.slow
 def test_full_disk(request, small_disk):
-    """Writes stop with an error, reads and deletions go on; with space, writes do again."""
+    """Writes stop with an error, reads and deletions go on, also behind a death; with space, writes do again."""
     if request.config.getoption("--uri"):
         pytest.skip("needs a disk of its own")
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(60 * MB))
     acked = []
-
-    def insert(raw, key):
-        reply = raw.command({"insert": "c", "documents": [{"_id": key, "pad": "x" * 50_000}]}, "t")
-        if "writeErrors" not in reply and reply["ok"] == 1:
-            acked.append(key)
-            return None
-        return reply.get("code") or reply["writeErrors"][0]["code"]
-
-    with Server(path=small_disk / "data", args=["--cache-mb", "32"]) as server:
+    with Server(path=small_disk / "data", args=["--cache-mb", "32"], test_commands=True) as server:
         with RawClient(server.port, timeout=60) as raw:
-            codes = (insert(raw, i) for i in range(3000))
-            assert next(c for c in codes if c is not None) == OUT_OF_DISK_SPACE
+            fill(raw, acked)
             assert len(acked) > 20
-            assert len(all_of(raw, "t", {"find": "c", "projection": {"_id": 1}})) == len(acked)
-            reply = raw.command({"delete": "c", "deletes": [{"q": {"_id": acked[0]}, "limit": 1}]}, "t")
-            assert reply["n"] == 1, reply
-            del acked[0]
+            check_full(raw, acked)
+        for point in ("commitBefore", "checkpointBefore", "checkpointAfter"):
+            die_full(server, point, acked)
+            server.start()
+            with RawClient(server.port, timeout=60) as raw:
+                check_full(raw, acked)
+                fill(raw, acked)  # a start makes room: the log that it has replayed goes
+        with RawClient(server.port, timeout=60) as raw:
             ballast.unlink()
             end = time.monotonic() + 20
-            while insert(raw, "again") is not None:
+            while insert(raw, max(acked) + 1, acked) is not None:
                 assert time.monotonic() < end, "writes do not go on"
                 time.sleep(0.05)
         server.kill()
