@@ -24,6 +24,7 @@ struct append {
     int64_t wall_ms;
     struct ring_chain entries; /* copies, in order; ours until horizon_end() */
     uint32_t *ts_offsets;
+    struct ns_hashes *hashes; /* of each op */
     int (*extra)(void *arg, struct stx *t, uint64_t first);
     void *arg;
 };
@@ -34,12 +35,14 @@ static int encode_all(struct append *a)
     struct bv doc;
 
     a->ts_offsets = ARENA_ARRAY(&a->op->arena, uint32_t, a->n);
+    a->hashes = ARENA_ARRAY(&a->op->arena, struct ns_hashes, a->n);
     for (size_t i = 0; i < a->n; i++) {
         TRY_RETURN(
             oplog_encode(a->op, &a->ops[i], a->o->term, a->wall_ms, &doc, &a->ts_offsets[i]));
         e = ring_entry_new(doc);
         if (e == NULL)
             return op_fail(a->op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for an oplog entry");
+        a->hashes[i] = e->row.hashes;
         ring_chain_add(&a->entries, e);
     }
     return 0;
@@ -152,8 +155,10 @@ static void ask_for_watchers(struct append *a, uint64_t last)
         return;
     for (size_t i = 0; i < a->n; i++) {
         const struct oplog_op *src = &a->ops[i];
-        struct oplog_row row = {.op = src->op, .ns = src->ns, .o = src->o};
+        struct oplog_row row = {.op = src->op, .ns = src->ns, .o = src->o, .hashes = a->hashes[i]};
 
+        if (i > 0 && row.hashes.ns != 0 && row.hashes.ns == a->hashes[i - 1].ns)
+            continue;
         row.prev_optime = i > 0 && same_session(&a->ops[i - 1], src) ? last : src->prev_optime;
         if (hub_wants(&o->hub, &row)) {
             flusher_want(o, last);

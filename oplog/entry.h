@@ -39,6 +39,12 @@ struct oplog_op {
 
 struct ring_entry;
 
+/* A namespace and its database as others look them up: see scope.h. */
+struct ns_hashes {
+    uint64_t ns, db; /* ns 0: it names no collection. db 0: not computed */
+    uint32_t ns_len, db_len;
+};
+
 /* A parsed view of an entry; pointers into its bytes. */
 struct oplog_row {
     uint64_t optime;
@@ -52,6 +58,7 @@ struct oplog_row {
     int64_t term;
     uint64_t prev_optime; /* of prevOpTime; 0: absent or null */
     bool from_migrate;
+    struct ns_hashes hashes; /* of inserts, updates and deletes in the ring */
     struct ring_entry *ring; /* the entry in memory that this is a view of; NULL: none */
 };
 

@@ -111,7 +111,8 @@ fail:
 
 /* --- announcing ---------------------------------------------------------------------------- */
 
-/* Wakes the streams that the entries in (announced, v] concern. */
+/* Wakes the streams that the entries in (announced, v] concern. Mostly there are none, and nobody
+ * looks at entries that have left the processor's caches by now. */
 static void announce(struct oplog *o, uint64_t v)
 {
     struct ring_entry *e[ANNOUNCE_CHUNK];
@@ -119,7 +120,7 @@ static void announce(struct oplog *o, uint64_t v)
     size_t n = 0;
 
     oplog_pump(o);
-    while (at < v && atomic_load(&o->hub.streams) > 0) {
+    while (at < v && atomic_load(&o->hub.expected) > at && atomic_load(&o->hub.streams) > 0) {
         if (!ring_fetch(&o->ring, at, v, e, ANNOUNCE_CHUNK, &n)) {
             at = ring_floor(&o->ring);
             hub_wake_all(&o->hub, at < v ? at : v);

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "oplog/segments.h"
-
 /* Waiters woken under one hold of a lock. */
 enum { WAKE_CHUNK = 64 };
 
@@ -26,6 +24,7 @@ struct hub_topic {
     _Atomic int64_t *counter;
     struct scope scope; /* without the two flags, which are each node's */
     uint64_t hash;
+    size_t len; /* of the name */
     char name[];
 };
 
@@ -42,6 +41,7 @@ static struct hub_topic *topic_new(const struct scope *s, const char *name, uint
     if (t == NULL)
         abort();
     memcpy(t->name, name, n);
+    t->len = n - 1;
     t->hash = hash;
     t->counter = counter;
     t->scope.kind = s->kind;
@@ -65,6 +65,7 @@ void hub_init(struct hub *h, uint64_t announced)
     h->cluster = topic_new(&cluster, "", 0, &h->nclusters);
     h->tailers = topic_new(&tailers, "", 0, &h->ntailers);
     atomic_init(&h->announced, announced);
+    atomic_init(&h->expected, announced);
 }
 
 void hub_fini(struct hub *h)
@@ -118,25 +119,26 @@ static bool may_be_watched(struct hub *h, uint64_t hash)
     return key != 0 && key == (hash & ~UINT64_C(1));
 }
 
-static struct hub_topic *topic_find(struct hub_bucket *b, uint64_t hash, const char *name)
+static struct hub_topic *topic_find(struct hub_bucket *b, const struct scope_name *name)
 {
     struct hub_topic *t = b->topics;
 
-    while (t != NULL && (t->hash != hash || strcmp(t->name, name) != 0))
+    while (t != NULL && (t->hash != name->hash || t->len != name->len ||
+                         memcmp(t->name, name->p, name->len) != 0))
         t = t->next;
     return t;
 }
 
 static struct hub_topic *topic_get(struct hub *h, const struct scope *s)
 {
-    const char *name = s->kind == SCOPE_COLLECTION ? s->ns : s->db;
-    uint64_t hash = name_hash(name);
-    struct hub_bucket *b = bucket_of(h, hash);
-    struct hub_topic *t = topic_find(b, hash, name);
+    const char *p = s->kind == SCOPE_COLLECTION ? s->ns : s->db;
+    struct scope_name name = {p, strlen(p), name_hash(p)};
+    struct hub_bucket *b = bucket_of(h, name.hash);
+    struct hub_topic *t = topic_find(b, &name);
 
     if (t != NULL)
         return t;
-    t = topic_new(s, name, hash, NULL);
+    t = topic_new(s, p, name.hash, NULL);
     t->bucket = b;
     t->next = b->topics;
     b->topics = t;
@@ -315,20 +317,19 @@ static bool wake_some(struct hub_topic *t, struct tested *c)
 }
 
 /* The name's topic, woken chunk by chunk; others get at the lock in between. */
-static void wake_name(struct hub *h, const char *name, struct tested *c)
+static void wake_name(struct hub *h, const struct scope_name *name, struct tested *c)
 {
-    uint64_t hash = name_hash(name);
-    bool more = may_be_watched(h, hash);
+    bool more = may_be_watched(h, name->hash);
 
     while (more) {
         struct hub_topic *t;
 
-        mutex_lock(shard_of(h, hash));
-        t = topic_find(bucket_of(h, hash), hash, name);
+        mutex_lock(shard_of(h, name->hash));
+        t = topic_find(bucket_of(h, name->hash), name);
         more = t != NULL && wake_some(t, c);
         if (t != NULL)
             topic_put(t);
-        mutex_unlock(shard_of(h, hash));
+        mutex_unlock(shard_of(h, name->hash));
     }
 }
 
@@ -377,7 +378,7 @@ struct wake_arg {
     const struct oplog_row *row;
 };
 
-static void wake_named(void *arg, const char *name)
+static void wake_named(void *arg, const struct scope_name *name)
 {
     struct wake_arg *a = arg;
     struct tested c = {.row = a->row, .optime = a->row->optime};
@@ -415,16 +416,20 @@ struct wants_arg {
 };
 
 /* Hashes may be alike: at worst a sync comes some milliseconds early. */
-static void wants_name(void *arg, const char *name)
+static void wants_name(void *arg, const struct scope_name *name)
 {
     struct wants_arg *a = arg;
 
-    if (name == NULL) {
+    if (name == NULL || may_be_watched(a->hub, name->hash))
         a->wanted = true;
-        return;
-    }
-    if (may_be_watched(a->hub, name_hash(name)))
-        a->wanted = true;
+}
+
+void hub_expect(struct hub *h, uint64_t optime)
+{
+    uint64_t old = atomic_load(&h->expected);
+
+    while (old < optime && !atomic_compare_exchange_weak(&h->expected, &old, optime))
+        ;
 }
 
 bool hub_wants(struct hub *h, const struct oplog_row *row)

@@ -11,6 +11,12 @@
  *
  * `announced` follows the horizon: every parked stream that an entry at or below it concerns has
  * been woken. What is still parked may take it as its position without reading.
+ *
+ * `expected` is the newest optime that a parked stream may want to be told of; nothing behind it
+ * has to be looked at when the horizon is raised. Two raise it: the pump, through which every entry
+ * goes before it is announced, for those who are parked by then; and a stream that parks with such
+ * an entry above the horizon, which then looks at the horizon once more, for it may have been
+ * raised before `expected` was.
  */
 #ifndef RUNNEL_OPLOG_HUB_H
 #define RUNNEL_OPLOG_HUB_H
@@ -38,7 +44,7 @@ struct hub {
     _Atomic int64_t streams;   /* parked on buckets and on `cluster` */
     _Atomic int64_t nclusters; /* of these, on `cluster` */
     _Atomic int64_t ntailers;  /* parked on `tailers` */
-    _Atomic uint64_t announced;
+    _Atomic uint64_t announced, expected;
 };
 
 void hub_init(struct hub *h, uint64_t announced);
@@ -53,6 +59,8 @@ int hub_park(struct hub *h, struct op *op, const struct scope *s, uint64_t after
              enum hub_check (*check)(void *arg), void *arg) MUST_CHECK;
 /* True when a parked stream may want this entry. Never waits for those who wake. */
 bool hub_wants(struct hub *h, const struct oplog_row *row);
+/* The entry of this optime, or one before it, is to be looked at when it is announced. */
+void hub_expect(struct hub *h, uint64_t optime);
 /* Wakes the streams that the entry concerns. */
 void hub_wake(struct hub *h, const struct oplog_row *row);
 /* Wakes every stream whose position is below upto. */

@@ -70,6 +70,8 @@ void oplog_pump(struct oplog *o)
         if (atomic_load_explicit(&o->oldest, memory_order_relaxed) == 0)
             atomic_store(&o->oldest, e->row.optime);
         sealed |= segments_add(&o->segments, &e->row);
+        if (hub_wants(&o->hub, &e->row))
+            hub_expect(&o->hub, e->row.optime);
     }
     ring_push(&o->ring, &chain, upto);
     mutex_unlock(&o->pump_mx);
@@ -141,19 +143,24 @@ struct wait_check {
 
 enum { CHECK_CHUNK = 64, CHECK_MAX = 4 * CHECK_CHUNK };
 
+static uint64_t horizon_of(const struct wait_check *c)
+{
+    return c->scope->kind == SCOPE_OPLOG ? oplog_visible(c->o) : oplog_durable(c->o);
+}
+
 /*
  * Looks at the entries in (after, visible]. A match at or below the horizon, or so many entries
  * that they are better read than looked at here: read again. A match above it: somebody waits for
  * the flusher now. Where nothing below the horizon is left to read the request parks in any case,
  * since reading again would find nothing; whoever raises the horizon looks at what was not looked
- * at here.
+ * at here, unless it was raised before that was said.
  */
 static enum hub_check check_entries(void *arg)
 {
     struct wait_check *c = arg;
     struct oplog *o = c->o;
     uint64_t visible = oplog_visible(o);
-    uint64_t horizon = c->scope->kind == SCOPE_OPLOG ? visible : oplog_durable(o);
+    uint64_t horizon = horizon_of(c);
     struct ring_entry *e[CHECK_CHUNK];
     uint64_t at = c->after;
     bool again = false, want = false, inside;
@@ -179,8 +186,12 @@ static enum hub_check check_entries(void *arg)
         again = at < horizon;
         want = true;
     }
-    if (want && !again)
+    if (want && !again) {
+        FAULT(PARK_LOOKED);
+        hub_expect(&o->hub, visible);
         flusher_want(o, visible);
+        again = horizon_of(c) > horizon;
+    }
     return again ? HUB_READ_AGAIN : HUB_NOTHING;
 }
 

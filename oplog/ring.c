@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "oplog/scope.h"
 
 enum { RING_SLOTS_MIN = 1024, AHEAD = 4 /* entries */ };
 
@@ -26,6 +27,7 @@ struct ring_entry *ring_entry_new(struct bv entry)
     memcpy(e->bytes, entry.p, entry.len);
     ok = oplog_parse((struct bv){e->bytes, entry.len, BV_DOC}, &e->row);
     ASSERT(ok);
+    scope_hash_row(&e->row);
     e->row.ring = e;
     return e;
 }

@@ -191,37 +191,82 @@ bool scope_matches(const struct scope *s, const struct oplog_row *row)
 
 /* --- names --------------------------------------------------------------------------------- */
 
+/* FNV-1a, 64 bits. */
+#define HASH_START UINT64_C(14695981039346656037)
+#define HASH_PRIME UINT64_C(1099511628211)
+
+static uint64_t hash_on(uint64_t h, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (uint8_t)p[i]) * HASH_PRIME;
+    return h;
+}
+
+static uint64_t not_zero(uint64_t h)
+{
+    return h == 0 ? 1 : h;
+}
+
+uint64_t name_hash(const char *name)
+{
+    return not_zero(hash_on(HASH_START, name, strlen(name)));
+}
+
+struct ns_hashes ns_hash(const char *ns)
+{
+    const char *coll;
+    size_t db_len = split_ns(ns, &coll), len = db_len;
+    uint64_t h = hash_on(HASH_START, ns, db_len);
+    struct ns_hashes ret = {.db = not_zero(h), .db_len = (uint32_t)db_len};
+
+    if (coll != NULL) {
+        len += strlen(ns + db_len);
+        ret.ns = not_zero(hash_on(h, ns + db_len, len - db_len));
+    }
+    ret.ns_len = (uint32_t)len;
+    return ret;
+}
+
 struct names {
-    void (*fn)(void *arg, const char *name);
+    void (*fn)(void *arg, const struct scope_name *name);
     void *arg;
 };
 
-static void name_join(const struct names *n, const char *db, size_t db_len, const char *coll)
+static void give(const struct names *n, const char *p, size_t len, uint64_t hash)
 {
-    char buf[NAME_MAX_BYTES];
-    size_t coll_len = coll == NULL ? 0 : strlen(coll) + 1;
+    struct scope_name name = {p, len, hash};
 
-    if (db_len + coll_len >= sizeof(buf)) {
-        n->fn(n->arg, NULL);
-        return;
-    }
-    memcpy(buf, db, db_len);
-    if (coll != NULL) {
-        buf[db_len] = '.';
-        memcpy(buf + db_len + 1, coll, coll_len - 1);
-    }
-    buf[db_len + coll_len] = '\0';
-    n->fn(n->arg, buf);
+    n->fn(n->arg, &name);
+}
+
+static void give_hashed(const struct names *n, const char *ns, const struct ns_hashes *h)
+{
+    if (h->ns != 0)
+        give(n, ns, h->ns_len, h->ns);
+    give(n, ns, h->db_len, h->db);
 }
 
 static void name_ns(const struct names *n, const char *ns)
 {
-    const char *coll;
-    size_t db_len = split_ns(ns, &coll);
+    struct ns_hashes h = ns_hash(ns);
 
-    if (coll != NULL)
-        n->fn(n->arg, ns);
-    name_join(n, ns, db_len, NULL);
+    give_hashed(n, ns, &h);
+}
+
+/* A collection that a command of this database names. */
+static void name_coll(const struct names *n, const char *db, size_t db_len, const char *coll)
+{
+    char buf[NAME_MAX_BYTES];
+    size_t coll_len = strlen(coll), len = db_len + 1 + coll_len;
+
+    if (len >= sizeof(buf)) {
+        n->fn(n->arg, NULL);
+        return;
+    }
+    memcpy(buf, db, db_len);
+    buf[db_len] = '.';
+    memcpy(buf + db_len + 1, coll, coll_len + 1);
+    give(n, buf, len, name_hash(buf));
 }
 
 static void names_of_command(const struct names *n, const char *ns, struct bv o)
@@ -230,11 +275,11 @@ static void names_of_command(const struct names *n, const char *ns, struct bv o)
     size_t db_len = split_ns(ns, &coll);
     struct bv v;
 
-    name_join(n, ns, db_len, NULL);
+    give(n, ns, db_len, not_zero(hash_on(HASH_START, ns, db_len)));
     for (int i = 0; i < DDL_COMMANDS; i++) {
         v = bv_get(o, ddl_commands[i].name);
         if (v.type == BV_STRING)
-            name_join(n, ns, db_len, bv_str(v, NULL));
+            name_coll(n, ns, db_len, bv_str(v, NULL));
     }
     v = bv_get(o, "renameCollection");
     if (v.type == BV_STRING) {
@@ -245,45 +290,54 @@ static void names_of_command(const struct names *n, const char *ns, struct bv o)
     }
 }
 
-static void names_of_change(const struct names *n, char op, const char *ns, struct bv o)
-{
-    if (is_crud(op))
-        name_ns(n, ns);
-    else if (op == 'c')
-        names_of_command(n, ns, o);
-}
-
 static void names_of_inner(const struct names *n, struct bv inner)
 {
     struct bv op = bv_get(inner, "op"), ns = bv_get(inner, "ns");
+    char kind;
 
-    if (op.type == BV_STRING && ns.type == BV_STRING)
-        names_of_change(n, bv_str(op, NULL)[0], bv_str(ns, NULL), bv_get(inner, "o"));
+    if (op.type != BV_STRING || ns.type != BV_STRING)
+        return;
+    kind = bv_str(op, NULL)[0];
+    if (is_crud(kind))
+        name_ns(n, bv_str(ns, NULL));
+    else if (kind == 'c')
+        names_of_command(n, bv_str(ns, NULL), bv_get(inner, "o"));
 }
 
-void scope_names(const struct oplog_row *row, void (*fn)(void *arg, const char *name), void *arg)
+static void names_of_entry(const struct names *n, const struct oplog_row *row)
 {
-    struct names n = {fn, arg};
-    struct bv apply_ops;
+    struct bv apply_ops = bv_get(row->o, "applyOps");
     struct biter it;
     struct belem e;
 
-    if (row->op == 'n')
-        return;
-    if (row->op != 'c') {
-        names_of_change(&n, row->op, row->ns, row->o);
-        return;
-    }
-    apply_ops = bv_get(row->o, "applyOps");
     if (needs_chain(row, apply_ops)) {
-        fn(arg, NULL);
+        n->fn(n->arg, NULL);
         return;
     }
     if (apply_ops.type != BV_ARRAY) {
-        names_of_command(&n, row->ns, row->o);
+        names_of_command(n, row->ns, row->o);
         return;
     }
     it = biter(apply_ops);
     while (biter_next(&it, &e))
-        names_of_inner(&n, e.v);
+        names_of_inner(n, e.v);
+}
+
+void scope_names(const struct oplog_row *row, void (*fn)(void *arg, const struct scope_name *name),
+                 void *arg)
+{
+    struct names n = {fn, arg};
+
+    if (is_crud(row->op) && row->hashes.db != 0)
+        give_hashed(&n, row->ns, &row->hashes);
+    else if (is_crud(row->op))
+        name_ns(&n, row->ns);
+    else if (row->op == 'c')
+        names_of_entry(&n, row);
+}
+
+void scope_hash_row(struct oplog_row *row)
+{
+    if (is_crud(row->op))
+        row->hashes = ns_hash(row->ns);
 }

@@ -8,16 +8,6 @@
 /* Slots of the open segment's name table: a power of two, at most half full. */
 enum { NAME_SLOTS = 2 * SEGMENT_NAMES_MAX };
 
-/* FNV-1a, 64 bits; 0 marks a free slot and is never given. */
-uint64_t name_hash(const char *name)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-
-    while (*name != '\0')
-        h = (h ^ (uint8_t)*name++) * UINT64_C(1099511628211);
-    return h == 0 ? 1 : h;
-}
-
 void segments_init(struct segments *s)
 {
     memset(s, 0, sizeof(*s));
@@ -52,17 +42,17 @@ void segments_set_bounds(struct segments *s, const struct segment_bounds *b)
 
 /* --- counting ------------------------------------------------------------------------------ */
 
-static void add_name(void *arg, const char *name)
+static void add_name(void *arg, const struct scope_name *name)
 {
     struct segment *g = arg;
-    uint64_t h;
     size_t i;
+    uint64_t h;
 
     if (name == NULL)
         g->any = true;
     if (g->any)
         return;
-    h = name_hash(name);
+    h = name->hash;
     for (i = h % NAME_SLOTS; g->names[i] != 0; i = (i + 1) % NAME_SLOTS) {
         if (g->names[i] == h)
             return;

@@ -19,9 +19,6 @@
 /* More names than this: the segment concerns everything. */
 #define SEGMENT_NAMES_MAX 256u
 
-/* The hash of names, here and in the hub. On disk in segment rows: it must never change. */
-uint64_t name_hash(const char *name);
-
 struct segment {
     uint64_t first, last;
     int64_t count, bytes;

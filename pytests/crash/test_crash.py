@@ -67,6 +67,7 @@ POINTS = {
     "multikeySet": 2,
     "oplogRow": 1000,
     "optimeTaken": 500,
+    "parkLooked": 20,
     "renameCopy": 2,
     "replyBefore": 500,
     "retryRecord": 150,

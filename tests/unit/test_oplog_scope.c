@@ -149,12 +149,15 @@ struct collected {
     char *text;
 };
 
-static void collect(void *arg, const char *name)
+static void collect(void *arg, const struct scope_name *name)
 {
     struct collected *c = arg;
+    struct arena *a = &c->op->arena;
+    const char *text = name == NULL ? "*" : arena_strndup(a, name->p, name->len);
 
-    c->text = arena_printf(&c->op->arena, "%s%s%s", c->text, *c->text == '\0' ? "" : " ",
-                           name == NULL ? "*" : name);
+    if (name != NULL)
+        assert_true(name->hash == name_hash(text));
+    c->text = arena_printf(a, "%s%s%s", c->text, *c->text == '\0' ? "" : " ", text);
 }
 
 static void every_rule(void **state)
@@ -179,6 +182,10 @@ static void every_rule(void **state)
         scope_names(&row, collect, &c);
         if (strcmp(c.text, rows[i].names) != 0)
             fail_msg("%s: names %s, not %s", rows[i].entry, c.text, rows[i].names);
+        scope_hash_row(&row);
+        c.text = arena_strdup(&op.arena, "");
+        scope_names(&row, collect, &c);
+        assert_string_equal(c.text, rows[i].names);
         op_fini(&op);
     }
 }

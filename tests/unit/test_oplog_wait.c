@@ -2,6 +2,8 @@
 /* Waiting: acknowledgements, flush tickets, streams. Who is woken, when, and who is not. */
 #include "oplog_util.h"
 
+#include <sched.h>
+
 #include "base/fault.h"
 #include "oplog/oplog_internal.h"
 
@@ -399,11 +401,80 @@ static void entries_from_before_the_park_count(void **state)
     after = oplog_visible(d.oplog);
     optime = put(&d, &op, "db.a", 2);
     assert_true(atomic_load(&d.oplog->durable_wanted) < optime);
+    oplog_pump(d.oplog); /* while nobody waits for it */
     assert_int_equal(oplog_wait_entry(d.oplog, &p.op, &coll_a, after), INT_PARK);
     assert_true(atomic_load(&d.oplog->durable_wanted) >= optime);
     OK(fault_set("flushBefore:off", &err));
     assert_true(parked_wait(&p));
     parked_fini(&p);
+    fault_clear_all();
+    db_remove(&d);
+    op_fini(&op);
+}
+
+struct parker {
+    struct db *d;
+    struct parked p;
+    uint64_t after;
+    int result;
+};
+
+static void *park_thread(void *arg)
+{
+    struct parker *k = arg;
+
+    k->result = oplog_wait_entry(k->d->oplog, &k->p.op, &coll_a, k->after);
+    return NULL;
+}
+
+static void await(long (*count)(const void *arg), const void *arg, long least)
+{
+    int64_t deadline_us = clock_mono_us() + 10 * 1000000;
+
+    while (count(arg) < least) {
+        assert_true(clock_mono_us() < deadline_us);
+        sched_yield();
+    }
+}
+
+static long hits(const void *name)
+{
+    return fault_hits(name);
+}
+
+static long announced(const void *oplog)
+{
+    return (long)atomic_load(&((const struct oplog *)oplog)->hub.announced);
+}
+
+/* Between its look at the horizon and saying what it waits for: nobody would look at the entry. */
+static void an_entry_announced_while_a_stream_parks_is_read(void **state)
+{
+    struct parker k;
+    struct error err;
+    uint64_t optime;
+    pthread_t t;
+    struct op op;
+    struct db d;
+
+    (void)state;
+    op_init(&op);
+    db_open(&d, false, &roomy);
+    k = (struct parker){.d = &d, .after = oplog_visible(d.oplog)};
+    parked_init(&k.p);
+    OK(fault_set("flushBefore:wait", &err));
+    OK(fault_set("parkLooked:wait", &err));
+    optime = put(&d, &op, "db.a", 1);
+    oplog_pump(d.oplog); /* while nobody is parked */
+    await(hits, "flushBefore", 1);
+    assert_int_equal(pthread_create(&t, NULL, park_thread, &k), 0);
+    await(hits, "parkLooked", 1);
+    OK(fault_set("flushBefore:off", &err));
+    await(announced, d.oplog, (long)optime);
+    OK(fault_set("parkLooked:off", &err));
+    pthread_join(t, NULL);
+    assert_int_equal(k.result, 0);
+    parked_fini(&k.p);
     fault_clear_all();
     db_remove(&d);
     op_fini(&op);
@@ -586,6 +657,7 @@ int main(void)
         cmocka_unit_test(only_matching_entries_wake),
         cmocka_unit_test(a_stream_is_woken_at_the_durable_horizon_and_asks_for_it),
         cmocka_unit_test(entries_from_before_the_park_count),
+        cmocka_unit_test(an_entry_announced_while_a_stream_parks_is_read),
         cmocka_unit_test(a_stream_behind_the_ring_reads_again),
         cmocka_unit_test(a_burst_beyond_the_ring_wakes_streams),
         cmocka_unit_test(all_watchers_of_a_hot_collection_are_woken),
