@@ -33,6 +33,7 @@ struct conn {
     bool sheltered;        /* mx: its request is a write, which goes on without the client */
     struct request *rq;    /* mx; the owner may read it without */
     int64_t rq_since_us;   /* mx: when that request began */
+    _Atomic bool look;     /* conn_table_watch() may find something to do */
     /* Set by the owner before it arms; read under mx while ARMED. */
     int64_t amid_since_us; /* when it began to wait within a message; 0: it is between two */
     size_t amid_bytes;     /* of that message moved so far */

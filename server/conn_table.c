@@ -43,6 +43,7 @@ bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idl
             c->state = CONN_ARMED;
         }
         c->watched = !idle;
+        atomic_store_explicit(&c->look, idle && c->amid_since_us != 0, memory_order_relaxed);
         rc = epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
         ASSERT(rc == 0); /* the socket is open */
     }
@@ -191,6 +192,7 @@ static bool claim(struct executor *ex, uint64_t key, uint32_t events, struct con
     mutex_lock(&c->mx);
     if (c->gen == (uint32_t)(key >> 32)) {
         c->watched = false; /* an event comes once */
+        atomic_store_explicit(&c->look, true, memory_order_relaxed);
         if (c->state == CONN_ARMED) {
             c->state = CONN_BUSY;
             mine = true;
@@ -244,9 +246,9 @@ void executor_listen(struct executor *ex, int fd)
 /* Closes a client that has stopped within a message. And:
  * a request that parks is armed for hang-up by its runner; one that just goes on is not, since that
  * would cost every short request a system call. */
-static void watch_conn(void *arg, struct conn *c, struct request *rq)
+static void watch_conn(struct executor *ex, struct conn *c)
 {
-    struct executor *ex = arg;
+    struct request *rq = c->rq;
     struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = conn_key(c)};
 
     if (c->state == CONN_ARMED && conn_stalled(c, clock_mono_us())) {
@@ -263,9 +265,21 @@ static void watch_conn(void *arg, struct conn *c, struct request *rq)
     }
 }
 
+/* Of thousands of connections nearly all are idle or parked. */
 void conn_table_watch(struct executor *ex)
 {
-    executor_each_conn(ex, watch_conn, ex);
+    uint32_t n = atomic_load(&ex->nslots);
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct conn *c = ex->conns[i];
+
+        if (!atomic_load_explicit(&c->look, memory_order_relaxed))
+            continue;
+        mutex_lock(&c->mx);
+        if (c->state != CONN_FREE)
+            watch_conn(ex, c);
+        mutex_unlock(&c->mx);
+    }
 }
 
 /* The sockets themselves are closed when no worker can be accepting on them any more. */

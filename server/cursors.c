@@ -20,6 +20,9 @@ struct cursors {
     struct mutex mx;
     struct cursor_entry **buckets;
     size_t nbuckets, n;
+    /* Those that may time out and nobody uses, the longest unused first: what a sweep costs does
+     * not grow with the number of the others. */
+    struct cursor_entry *idle, **idle_tail;
     int64_t timed_out;
     int64_t max;
 };
@@ -33,6 +36,7 @@ struct cursors *cursors_new(int64_t max)
     cs->max = max;
     mutex_init(&cs->mx);
     cs->nbuckets = BUCKETS_FIRST;
+    cs->idle_tail = &cs->idle;
     cs->buckets = calloc(cs->nbuckets, sizeof(struct cursor_entry *));
     if (cs->buckets == NULL)
         abort();
@@ -95,13 +99,32 @@ static int64_t new_id_locked(struct cursors *cs)
     return id;
 }
 
-/* What others see of it is what it was when nobody used it. */
+/* Nobody uses it now. What others see of it is what it was then. */
 static void note_use_locked(struct cursors *cs, struct cursor_entry *e)
 {
     mutex_assert_held(&cs->mx);
     e->last_use_us = clock_mono_us();
     e->seen_rows = e->delivered;
     e->seen_batches++;
+    if (e->no_timeout)
+        return;
+    e->newer = NULL;
+    e->idle_link = cs->idle_tail;
+    *cs->idle_tail = e;
+    cs->idle_tail = &e->newer;
+}
+
+static void leave_idle_locked(struct cursors *cs, struct cursor_entry *e)
+{
+    mutex_assert_held(&cs->mx);
+    if (e->idle_link == NULL)
+        return;
+    *e->idle_link = e->newer;
+    if (e->newer != NULL)
+        e->newer->idle_link = e->idle_link;
+    else
+        cs->idle_tail = e->idle_link;
+    e->idle_link = NULL;
 }
 
 int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *e)
@@ -128,6 +151,7 @@ static struct cursor_entry *remove_locked(struct cursors *cs, struct cursor_entr
     struct cursor_entry *e = *p;
 
     mutex_assert_held(&cs->mx);
+    leave_idle_locked(cs, e);
     *p = e->next;
     cs->n--;
     return e;
@@ -264,17 +288,9 @@ void cursors_sweep(struct cursors *cs, int64_t timeout_ms)
     struct cursor_entry *dead = NULL;
 
     mutex_lock(&cs->mx);
-    for (size_t b = 0; b < cs->nbuckets; b++) {
-        struct cursor_entry **p = &cs->buckets[b];
-
-        while (*p != NULL) {
-            if ((*p)->pinned != NULL || (*p)->no_timeout || (*p)->last_use_us > before) {
-                p = &(*p)->next;
-                continue;
-            }
-            p = kill_locked(cs, p, ERR_CURSOR_KILLED, &dead);
-            cs->timed_out++;
-        }
+    while (cs->idle != NULL && cs->idle->last_use_us <= before) {
+        kill_locked(cs, find_locked(cs, cs->idle->id), ERR_CURSOR_KILLED, &dead);
+        cs->timed_out++;
     }
     mutex_unlock(&cs->mx);
     free_list(dead);
@@ -421,6 +437,7 @@ static int pin_locked(struct cursors *cs, struct request *rq, int64_t id, const 
     TRY_RETURN(check_transaction(op, e, rq));
     if (e->pinned != NULL)
         return op_fail(op, ERR_CURSOR_IN_USE, "cursor id %lld is already in use", (long long)id);
+    leave_idle_locked(cs, e);
     e->pinned = rq;
     rq->cursor = e;
     return 0;

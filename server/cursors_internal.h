@@ -7,6 +7,7 @@
 
 struct cursor_entry {
     struct cursor_entry *next;
+    struct cursor_entry *newer, **idle_link; /* among the idle ones; NULL: not among them */
     struct qcursor *c;
     int64_t id; /* 0: not registered */
     struct lsid_key lsid;

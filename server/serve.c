@@ -35,6 +35,7 @@ static void attach(struct conn *c, struct request *rq, const struct command *cmd
     c->rq = rq;
     c->rq_since_us = rq->op.start_us;
     c->sheltered = goes_on_alone(cmd);
+    atomic_store_explicit(&c->look, true, memory_order_relaxed);
     mutex_unlock(&c->mx);
 }
 
