@@ -96,7 +96,7 @@ static void release(struct arena_chunk *c)
         free(atomic_exchange(&spare_large, c));
         return;
     }
-    if (c->size != CHUNK_MIN || spare.n >= SPARE_MAX) {
+    if (c->size != CHUNK_MIN || spare.n == SPARE_MAX) {
         free(c);
         return;
     }

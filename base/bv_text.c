@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/decimal.h"
+#include "base/utf8.h"
 
 struct text {
     char *buf;
@@ -165,5 +166,6 @@ char *bv_show(struct arena *a, struct bv v, size_t max)
         t.len += 3;
     }
     t.buf[t.len] = '\0';
+    utf8_clean(t.buf);
     return t.buf;
 }

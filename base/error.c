@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/utf8.h"
+
+int error_vset(struct error *err, int code, const char *fmt, va_list ap)
+{
+    err->code = code;
+    err->labels = 0;
+    err->info = NULL;
+    err->info_len = 0;
+    vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    utf8_clean(err->text);
+    return code;
+}
 
 int error_set(struct error *err, int code, const char *fmt, ...)
 {
     va_list ap;
 
-    err->code = code;
-    err->labels = 0;
-    err->info = NULL;
-    err->info_len = 0;
     va_start(ap, fmt);
-    vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    error_vset(err, code, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -32,6 +40,7 @@ void error_prefix(struct error *err, const char *prefix)
     memmove(err->text + n, err->text, old);
     memcpy(err->text, prefix, n);
     err->text[n + old] = '\0';
+    utf8_clean(err->text + n);
 }
 
 const char *error_name(int code, char buf[static 32])

@@ -10,6 +10,7 @@
 #ifndef RUNNEL_BASE_ERROR_H
 #define RUNNEL_BASE_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,8 +53,10 @@ struct error {
     char text[ERROR_TEXT_MAX];
 };
 
-/* Sets code and text; returns code, so that `return error_set(...)` reads well. */
+/* Sets code and text; returns code, so that `return error_set(...)` reads well. Whatever a client
+ * put into the arguments, the text is UTF-8. */
 int error_set(struct error *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+int error_vset(struct error *err, int code, const char *fmt, va_list ap) PRINTF_LIKE(3, 0);
 
 /* Puts a prefix before the text ("Executor error during getMore :: caused by :: "). */
 void error_prefix(struct error *err, const char *prefix);

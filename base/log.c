@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/utf8.h"
 
 #define LINE_MAX_BYTES 4096
 
@@ -85,16 +86,18 @@ static void add_string(struct line *l, const char *s)
     char esc[8];
 
     add(l, "\"");
-    for (; *s != '\0' && l->len < sizeof(l->buf) - 32; s++) {
+    while (*s != '\0' && l->len < sizeof(l->buf) - 32) {
         unsigned char c = (unsigned char)*s;
+        size_t n = utf8_char(s);
 
         if (c == '"' || c == '\\')
             snprintf(esc, sizeof(esc), "\\%c", c);
         else if (c < 0x20)
             snprintf(esc, sizeof(esc), "\\u%04x", c);
         else
-            snprintf(esc, sizeof(esc), "%c", c);
+            snprintf(esc, sizeof(esc), "%.*s", (int)(n == 0 ? 1 : n), n == 0 ? "?" : s);
         add(l, esc);
+        s += n == 0 ? 1 : n;
     }
     add(l, "\"");
 }

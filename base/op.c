@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/op.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/clock.h"
 
 void op_init(struct op *op)
@@ -25,9 +22,8 @@ int op_fail(struct op *op, int code, const char *fmt, ...)
 {
     va_list ap;
 
-    error_set(&op->err, code, "%s", "");
     va_start(ap, fmt);
-    vsnprintf(op->err.text, sizeof(op->err.text), fmt, ap);
+    error_vset(&op->err, code, fmt, ap);
     va_end(ap);
     return code;
 }

@@ -41,6 +41,9 @@ def pytest_addoption(parser):
                      help="crash/test_disk_faults.py: one failing call in so many; 1: each")
     parser.addoption("--soak-seconds", type=float, default=12.0,
                      help="how long the mixed load of process/test_soak.py runs")
+    parser.addoption("--hostile-seconds", type=float, default=5.0,
+                     help="how long the client of wire/test_hostile.py goes on")
+    parser.addoption("--hostile-seed", type=int, help="repeats what an earlier run sent")
     parser.addoption("--oracle-seed", type=int, help="repeats the operations of an earlier run")
 
 

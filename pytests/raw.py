@@ -76,7 +76,7 @@ def op_query(document, ns="admin.$cmd", flags=4, skip=0, number=-1, request_id=N
 class Reply:
     """A received message: header fields, flags and the one document in it."""
 
-    def __init__(self, data):
+    def __init__(self, data, decode=bson.decode):
         self.length, self.request_id, self.response_to, self.opcode = struct.unpack_from(
             "<iiii", data
         )
@@ -97,7 +97,7 @@ class Reply:
         else:
             raise AssertionError(f"unexpected opcode {self.opcode} in a reply")
         self.raw = data[offset:end]
-        self.doc = bson.decode(self.raw)
+        self.doc = decode(self.raw)
 
     @property
     def more_to_come(self):
@@ -109,6 +109,8 @@ class Closed(Exception):
 
 
 class RawClient:
+    decode = staticmethod(bson.decode)  # of replies
+
     def __init__(self, port, host="127.0.0.1", timeout=20):
         self.sock = socket.create_connection((host, port), timeout=timeout)
 
@@ -128,7 +130,7 @@ class RawClient:
         """The next message. Raises Closed when there will be none."""
         try:
             head = self._exactly(4)
-            return Reply(head + self._exactly(struct.unpack("<i", head)[0] - 4))
+            return Reply(head + self._exactly(struct.unpack("<i", head)[0] - 4), self.decode)
         except ConnectionError:
             raise Closed() from None
 

@@ -146,6 +146,15 @@ static void set_error(struct request *rq, int code, const char *text)
     rq->write_concern_error = bw_done(&w);
 }
 
+static void set_unknown_mode(struct request *rq, const char *mode)
+{
+    struct error err;
+
+    error_set(&err, ERR_UNKNOWN_REPL_WRITE_CONCERN,
+              "No write concern mode named '%s' found in replica set configuration", mode);
+    set_error(rq, err.code, err.text);
+}
+
 /* The earlier one of wtimeout and maxTimeMS. */
 static int64_t give_up_at(const struct request *rq)
 {
@@ -171,11 +180,7 @@ void write_concern_finish(struct request *rq)
             op->wrote_optime != 0 ? op->wrote_optime : oplog_allocated(op->database->oplog);
     rq->ack_deadline_us = give_up_at(rq);
     if (wc->tag != NULL)
-        set_error(rq, ERR_UNKNOWN_REPL_WRITE_CONCERN,
-                  arena_printf(&op->arena,
-                               "No write concern mode named '%s' found in replica set "
-                               "configuration",
-                               wc->tag));
+        set_unknown_mode(rq, wc->tag);
     else if (wc->w > 1)
         set_error(rq, ERR_UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes");
 }
