@@ -148,7 +148,8 @@ class Writer(Client):
             return self.delete(sorted(docs)[: self.rng.choice((1, 1, 5, 9))])
         if not docs or self.rng.random() < 0.45:
             return self.insert(self.rng.choice((1, 1, 1, 6)))
-        ways = [self.update, self.update, self.replace, self.modify, self.remove, self.several, self.bulk]
+        ways = [self.update, self.update, self.replace, self.modify, self.remove, self.upsert, self.several,
+                self.bulk]
         ways += [self.many] if self.multi else []
         return self.rng.choice(ways)(self.rng.choice(sorted(docs)))
 
@@ -179,6 +180,14 @@ class Writer(Client):
         v = self.docs["c"][key] + 1
         new = self.rng.random() < 0.5
         return {"findAndModify": "c", "query": {"_id": key}, "update": change(key, v), "new": new}, [("u", key, v)]
+
+    def upsert(self, _):
+        key = self.new_key()
+        if self.rng.random() < 0.5:
+            command = {"findAndModify": "c", "query": {"_id": key}, "update": document(key, 0), "upsert": True}
+        else:
+            command = {"update": "c", "updates": [{"q": {"_id": key}, "u": document(key, 0), "upsert": True}]}
+        return command, [("i", key, 0)]
 
     def remove(self, key):
         return {"findAndModify": "c", "query": {"_id": key}, "remove": True}, [("d", key, None)]

@@ -91,7 +91,7 @@ POINTS = {
 # The same for points that are armed before the server starts ("start:name").
 START_POINTS = {"startClaimed": 1, "startMarker": 1, "startOpened": 1, "startSizes": 1, "storageCommit": 6,
                 "storageWrite": 12, "flushBefore": 2, "flushAfter": 2, "tableCreate": 5, "commitAfter": 2}
-# While a leftover is dropped at the start; it must have died at the other point before.
+# While a leftover is dropped at the start, behind a death at the other point.
 DROP, COPY = "dropTemporary", "renameCopy"
 # After SIGTERM ("stop:name"), and any time after it.
 STOP_POINTS = ("stopBegin", "stopClosed", "stopLast", "stopSegments", "stopSizes")
@@ -254,24 +254,26 @@ class Run:
         """Kills the server at the place, or from outside when that is not to be."""
         time.sleep(self.rng.uniform(0.03, 0.2))
         self.arm(place)
+        if place == DROP:
+            self.hold(COPY)
         if place.startswith("stop:"):
             self.server.process.send_signal(signal.SIGTERM)
         if place == STOP_ANY:
             time.sleep(self.rng.uniform(0, STOP_S))
-        if place in (ANY_TIME, STOP_ANY) or died:
+        if place in (ANY_TIME, STOP_ANY, DROP) or died:
             self.server.kill()
-            self.tally[place if place == STOP_ANY else ANY_TIME] += 1
+            self.tally[{STOP_ANY: STOP_ANY, DROP: COPY}.get(place, ANY_TIME)] += 1
             return
         try:
             code = self.server.wait(GIVE_UP_S)
             assert code == -signal.SIGKILL, (place, code, self.server.log_tail())
-            self.tally[COPY if place == DROP else place] += 1
+            self.tally[place] += 1
         except subprocess.TimeoutExpired:
             self.server.kill()
             self.tally[f"{place}, not reached"] += 1
 
     def arm(self, place):
-        point = COPY if place == DROP else place.removeprefix("stop:")
+        point = place.removeprefix("stop:")
         if point not in POINTS and point not in STOP_POINTS:
             return
         with contextlib.suppress(Closed, OSError), RawClient(self.server.port) as raw:
@@ -280,6 +282,16 @@ class Run:
             raw.command({"runnelFault": f"{point}:kill:{self.rng.randint(1, POINTS.get(point, 1))}"})
             if place == "sessionReap":
                 raw.command({"reapLogicalSessionCacheNow": 1}, "admin")
+
+    def hold(self, point):
+        """Until somebody waits there and what was done before is durable."""
+        end = time.monotonic() + GIVE_UP_S
+        with RawClient(self.server.port) as raw:
+            raw.command({"runnelFault": f"{point}:wait"})
+            while raw.command({"runnelFault": f"{point}:wait"})["hits"] == 0 and time.monotonic() < end:
+                time.sleep(0.005)
+            reply = raw.command({"appendOplogNote": 1, "data": {}, "writeConcern": {"w": "majority"}})
+            assert reply["ok"] == 1 and "writeConcernError" not in reply, reply
 
     def let_images_expire(self, raw):
         """From now on, for the rest of the run, images live for a second."""
@@ -391,7 +403,7 @@ def run_all(tmp_path, kills, seed):
         return sum(sum(t.values()) for t in tallies.values())
 
     try:
-        while count() < kills:
+        while count() < kills or number < len(DISKS):
             disk = DISKS[number % len(DISKS)]
             run = Run(tmp_path / f"data{number}", disk, plans[disk], rng, tallies[disk])
             number += 1
