@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/mem.h"
 
 #define CHUNK_MIN      4096u
 #define CHUNK_MAX      (256u * 1024)
@@ -38,6 +39,8 @@ struct arena_chunk {
     struct arena_chunk *next;
     size_t size; /* bytes after this header */
 };
+
+#define CALLER __builtin_return_address(0)
 
 /* --- spare chunks -------------------------------------------------------------------------- */
 
@@ -113,6 +116,8 @@ static struct arena_chunk *acquire(size_t size)
 {
     struct arena_chunk *c = spare.chunks;
 
+    if (FAULT_ERROR(ALLOCATE) != 0)
+        return NULL;
     if (size == CHUNK_MIN && c != NULL) {
         spare.chunks = c->next;
         spare.n--;
@@ -120,7 +125,7 @@ static struct arena_chunk *acquire(size_t size)
     }
     if (size > CHUNK_MAX && (c = take_large(size)) != NULL)
         return c;
-    c = malloc(sizeof(*c) + size);
+    c = mem_chunk(sizeof(*c) + size);
     if (c != NULL)
         c->size = size;
     return c;
@@ -149,7 +154,7 @@ void arena_init_small(struct arena *a, size_t bytes)
     struct arena_chunk *c = acquire((bytes + 7) & ~(size_t)7);
 
     if (c == NULL)
-        abort();
+        mem_out(bytes, CALLER);
     c->next = NULL;
     a->chunks = c;
     a->at = chunk_data(c);
@@ -215,6 +220,10 @@ static void *allocate(struct arena *a, size_t size)
     if (chunk < need)
         chunk = need;
     c = acquire(chunk);
+    if (c == NULL && chunk > need && chunk > CHUNK_MIN) { /* a smaller one does, too */
+        chunk = need < CHUNK_MIN ? CHUNK_MIN : need;
+        c = acquire(chunk);
+    }
     if (c == NULL)
         return NULL;
     a->bytes += c->size + sizeof(*c);
@@ -237,18 +246,29 @@ void *arena_try(struct arena *a, size_t size)
     return size > ARENA_SMALL_MAX && FAULT_ERROR(ALLOC_LARGE) != 0 ? NULL : allocate(a, size);
 }
 
+void *arena_try_zero(struct arena *a, size_t n, size_t each)
+{
+    void *p = n > SIZE_MAX / each ? NULL : arena_try(a, n * each);
+
+    return p == NULL ? NULL : memset(p, 0, n * each);
+}
+
 void *arena_alloc(struct arena *a, size_t size)
 {
     void *p = allocate(a, size);
 
-    if (p == NULL)
-        abort();
+    if (__builtin_expect(p == NULL, 0))
+        mem_out(size, CALLER);
     return p;
 }
 
 void *arena_zalloc(struct arena *a, size_t size)
 {
-    return memset(arena_alloc(a, size), 0, size);
+    void *p = allocate(a, size);
+
+    if (__builtin_expect(p == NULL, 0))
+        mem_out(size, CALLER);
+    return memset(p, 0, size);
 }
 
 /* A large block has a chunk of its own, which can grow without a copy: into the rest of the chunk,
@@ -273,7 +293,7 @@ static void *regrow_chunk(struct arena *a, void *old, size_t had, size_t size)
         if (grown != NULL) {
             memcpy(chunk_data(grown), old, had);
             release(c);
-        } else if ((grown = realloc(c, sizeof(*c) + need)) != NULL) {
+        } else if ((grown = mem_try_resize(c, sizeof(*c) + need)) != NULL) {
             grown->size = need;
         } else {
             return NULL;
@@ -321,6 +341,17 @@ char *arena_strndup(struct arena *a, const char *s, size_t n)
 {
     char *p = arena_alloc(a, n + 1);
 
+    memcpy(p, s, n);
+    p[n] = '\0';
+    return p;
+}
+
+char *arena_try_strndup(struct arena *a, const char *s, size_t n)
+{
+    char *p = n == SIZE_MAX ? NULL : arena_try(a, n + 1);
+
+    if (p == NULL)
+        return NULL;
     memcpy(p, s, n);
     p[n] = '\0';
     return p;

@@ -211,7 +211,7 @@ static inline struct bv bv_new_bool(bool b)
 {
     return b ? bv_true : bv_false;
 }
-/* A copy whose bytes live in the arena. */
+/* A copy whose bytes live in the arena. For small values of our own; others go by op_dup(). */
 struct bv bv_dup(struct arena *a, struct bv v);
 
 /* --- comparing ----------------------------------------------------------------------------- */

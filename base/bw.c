@@ -3,6 +3,21 @@
 
 #include <stdlib.h>
 
+#include "base/mem.h"
+
+/* Not every writer of a small document looks whether it failed: memory for those is there. */
+static void *regrow(struct bw *w, uint32_t cap)
+{
+    void *p;
+
+    if (w->arena == NULL)
+        return cap <= ARENA_SMALL_MAX ? mem_must_resize(w->buf, cap) : mem_try_resize(w->buf, cap);
+    p = arena_regrow(w->arena, w->buf, w->cap, cap);
+    if (p == NULL && cap <= ARENA_SMALL_MAX)
+        mem_out(cap, __builtin_return_address(0));
+    return p;
+}
+
 static bool grow(struct bw *w, size_t n)
 {
     uint32_t cap;
@@ -17,9 +32,9 @@ static bool grow(struct bw *w, size_t n)
     cap = w->cap == 0 ? 256 : w->cap;
     while (cap - w->len < n)
         cap = cap > LIMIT_BW_BYTES / 2 ? LIMIT_BW_BYTES : cap * 2;
-    p = w->arena != NULL ? arena_regrow(w->arena, w->buf, w->cap, cap) : realloc(w->buf, cap);
+    p = regrow(w, cap);
     if (p == NULL) {
-        w->failed = true;
+        w->failed = w->no_memory = true;
         return false;
     }
     w->buf = p;
@@ -30,6 +45,11 @@ static bool grow(struct bw *w, size_t n)
 static inline bool reserve(struct bw *w, size_t n)
 {
     return n <= w->cap - w->len ? !w->failed : grow(w, n);
+}
+
+bool bw_room(struct bw *w, size_t n)
+{
+    return reserve(w, n);
 }
 
 static struct bw_level *level(struct bw *w, uint32_t depth)
@@ -49,7 +69,7 @@ static bool reserve_level(struct bw *w)
 
     if (w->depth < BW_DEPTH_NEAR || w->far != NULL)
         return w->depth < BW_DEPTH;
-    w->far = w->arena != NULL ? arena_alloc(w->arena, n) : malloc(n);
+    w->far = w->arena != NULL ? arena_try(w->arena, n) : mem_try(n);
     return w->far != NULL;
 }
 
@@ -71,7 +91,7 @@ static void start(struct bw *w, struct arena *arena, bool array)
     w->cap = 0;
     w->arena = arena;
     w->depth = 0;
-    w->failed = false;
+    w->failed = w->no_memory = false;
     w->far = NULL;
     open_level(w, array);
 }

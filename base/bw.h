@@ -29,6 +29,7 @@ struct bw {
     struct arena *arena;
     uint32_t depth;
     bool failed;
+    bool no_memory; /* why it failed, if it was that */
     struct bw_level {
         uint32_t start; /* offset of the open document's length */
         uint32_t index; /* next array index; UINT32_MAX: a document */
@@ -41,6 +42,9 @@ void bw_init_array(struct bw *w, struct arena *arena); /* the outermost value is
 void bw_fini(struct bw *w);
 struct bv bw_done(struct bw *w);      /* closes the outermost; type BV_DOC or BV_ARRAY */
 uint32_t bw_size(const struct bw *w); /* bytes so far, open terminators not counted */
+
+/* Makes room for so many bytes, so that writing them cannot fail. */
+bool bw_room(struct bw *w, size_t n) MUST_CHECK;
 
 void bw_doc_begin(struct bw *w, const char *key);
 void bw_arr_begin(struct bw *w, const char *key);

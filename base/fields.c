@@ -168,7 +168,9 @@ static int store(struct op *op, const char *what, const struct field *f, struct 
         if (memchr(s, 0, n) != NULL)
             return op_fail(op, ERR_BAD_VALUE, "BSON field '%s.%s' contains a NUL byte", what,
                            f->name);
-        s = arena_strndup(&op->arena, s, n);
+        s = arena_try_strndup(&op->arena, s, n);
+        if (s == NULL)
+            return op_no_memory(op);
         memcpy(dst, &s, sizeof(s));
         return 0;
     case F_BOOL:

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/mutex.h"
 #include "base/utf8.h"
 
@@ -45,11 +46,13 @@ static int64_t written;                       /* recent_mx; the next one goes to
 
 static void remember(enum log_level level, const struct line *l)
 {
-    char *text = strndup(l->buf, l->len);
+    char *text = mem_try(l->len + 1);
     struct recent_line *r;
 
     if (text == NULL)
         return;
+    memcpy(text, l->buf, l->len);
+    text[l->len] = '\0';
     mutex_lock(&recent_mx);
     r = &recent[written++ % LOG_RECENT];
     free(r->text);
@@ -137,7 +140,8 @@ void log_write(enum log_level level, const char *component, const char *msg,
         }
     }
     add(&l, "}");
-    remember(level, &l);
+    if (level != LOG_FATAL) /* the process ends, perhaps inside the ring's lock */
+        remember(level, &l);
     l.buf[l.len++] = '\n';
     if (write(STDERR_FILENO, l.buf, l.len) < 0)
         return; /* nowhere left to say so */

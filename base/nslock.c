@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "base/mutex.h"
 
 #define SHARDS  16
@@ -32,10 +33,8 @@ enum { WANT_SHARED = 0, WANT_EXCLUSIVE = 1 };
 
 struct nslock_table *nslock_table_new(void)
 {
-    struct nslock_table *t = calloc(1, sizeof(*t));
+    struct nslock_table *t = mem_must_zero(1, sizeof(*t));
 
-    if (t == NULL)
-        abort();
     for (int i = 0; i < SHARDS; i++)
         mutex_init(&t->shards[i].mx);
     return t;
@@ -76,9 +75,7 @@ static struct nslock_entry *entry_get_locked(struct shard *s, uint32_t hash, con
             return e;
         }
     }
-    e = calloc(1, sizeof(*e) + n);
-    if (e == NULL)
-        abort();
+    e = mem_must_zero(1, sizeof(*e) + n);
     memcpy(e->name, name, n);
     e->shard = s;
     e->refs = 1;

@@ -28,6 +28,26 @@ int op_fail(struct op *op, int code, const char *fmt, ...)
     return code;
 }
 
+int op_no_memory(struct op *op)
+{
+    return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory");
+}
+
+int op_dup(struct op *op, struct arena *a, struct bv v, struct bv *ret)
+{
+    uint8_t *p;
+
+    if (v.len > 0) {
+        p = arena_try(a, v.len);
+        if (p == NULL)
+            return op_no_memory(op);
+        memcpy(p, v.p, v.len);
+        v.p = p;
+    }
+    *ret = v;
+    return 0;
+}
+
 int op_check(struct op *op)
 {
     int code = atomic_load_explicit(&op->interrupt, memory_order_relaxed);

@@ -82,6 +82,13 @@ struct op {
 /* Sets the error of this request and returns code. */
 int op_fail(struct op *op, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* The answer when memory is out for something whose size a client chose: sets and returns
+ * ERR_EXCEEDED_MEMORY_LIMIT. */
+int op_no_memory(struct op *op);
+/* A copy of v in an arena. 0, or op_no_memory(); *ret is set only on success and may be v's place.
+ */
+int op_dup(struct op *op, struct arena *a, struct bv v, struct bv *ret) MUST_CHECK;
+
 /* The interrupt check that long operations make every few hundred documents: 0, or the code of
  * an interrupt or a passed deadline (ERR_MAX_TIME_MS_EXPIRED), with its text set. */
 int op_check(struct op *op) MUST_CHECK;

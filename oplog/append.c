@@ -34,8 +34,10 @@ static int encode_all(struct append *a)
     struct ring_entry *e;
     struct bv doc;
 
-    a->ts_offsets = ARENA_ARRAY(&a->op->arena, uint32_t, a->n);
-    a->hashes = ARENA_ARRAY(&a->op->arena, struct ns_hashes, a->n);
+    a->ts_offsets = ARENA_TRY_ARRAY(&a->op->arena, uint32_t, a->n);
+    a->hashes = ARENA_TRY_ARRAY(&a->op->arena, struct ns_hashes, a->n);
+    if (a->ts_offsets == NULL || a->hashes == NULL)
+        return op_no_memory(a->op);
     for (size_t i = 0; i < a->n; i++) {
         TRY_RETURN(
             oplog_encode(a->op, &a->ops[i], a->o->term, a->wall_ms, &doc, &a->ts_offsets[i]));

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/mem.h"
+
 /* Waiters woken under one hold of a lock. */
 enum { WAKE_CHUNK = 64 };
 
@@ -36,10 +38,8 @@ static struct hub_topic *topic_new(const struct scope *s, const char *name, uint
                                    _Atomic int64_t *counter)
 {
     size_t n = strlen(name) + 1, db_len = s->db == NULL ? 0 : strlen(s->db) + 1;
-    struct hub_topic *t = calloc(1, sizeof(*t) + n + db_len);
+    struct hub_topic *t = mem_must_zero(1, sizeof(*t) + n + db_len);
 
-    if (t == NULL)
-        abort();
     memcpy(t->name, name, n);
     t->len = n - 1;
     t->hash = hash;
@@ -59,9 +59,7 @@ void hub_init(struct hub *h, uint64_t announced)
     for (int i = 0; i < HUB_SHARDS; i++)
         mutex_init(&h->shards[i]);
     mutex_init(&h->wide_mx);
-    h->buckets = calloc(HUB_BUCKETS, sizeof(*h->buckets));
-    if (h->buckets == NULL)
-        abort();
+    h->buckets = mem_must_zero(HUB_BUCKETS, sizeof(*h->buckets));
     h->cluster = topic_new(&cluster, "", 0, &h->nclusters);
     h->tailers = topic_new(&tailers, "", 0, &h->ntailers);
     atomic_init(&h->announced, announced);
@@ -240,12 +238,10 @@ static struct mutex *lock_topic(struct hub *h, const struct scope *s, struct hub
 int hub_park(struct hub *h, struct op *op, const struct scope *s, uint64_t after,
              enum hub_check (*check)(void *arg), void *arg)
 {
-    struct node *n = calloc(1, sizeof(*n));
+    struct node *n = mem_must_zero(1, sizeof(*n));
     struct hub_topic *t;
     int rc = INT_PARK;
 
-    if (n == NULL)
-        abort();
     ASSERT(op->unpark == NULL);
     n->mx = lock_topic(h, s, &t);
     n->hub = h;

@@ -87,7 +87,7 @@ int image_get(struct oplog *o, struct op *op, uint64_t optime, int64_t index, st
     *ret = BV_NONE;
     if (found && !image_expired(o, image_wall_ms(tcursor_value(c))) &&
         image_of(tcursor_value(c), &doc))
-        *ret = bv_dup(a, doc);
+        TRY(op_dup(op, a, doc, ret));
 fail:
     tcursor_close(c);
     stx_rollback(t);

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "oplog/append.h"
 #include "oplog/oplog_internal.h"
 #include "storage/table_write.h"
@@ -401,10 +402,8 @@ static void free_parts(struct oplog *o)
 
 static struct oplog *new_oplog(struct engine *e, const struct oplog_options *opt)
 {
-    struct oplog *o = calloc(1, sizeof(*o));
+    struct oplog *o = mem_must_zero(1, sizeof(*o));
 
-    if (o == NULL)
-        abort();
     o->engine = e;
     o->memory = engine_in_memory(e);
     o->hidden = opt->hidden;

@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "oplog/oplog_internal.h"
 
 enum {
@@ -64,11 +65,9 @@ static int lost(struct oplog_reader *r)
 int oplog_reader_open(struct oplog *o, struct op *op, uint64_t from, const struct scope *s,
                       bool backward, struct oplog_reader **ret)
 {
-    struct oplog_reader *r = calloc(1, sizeof(*r));
+    struct oplog_reader *r = mem_must_zero(1, sizeof(*r));
     uint64_t pruned = atomic_load(&o->pruned);
 
-    if (r == NULL)
-        abort();
     r->o = o;
     r->op = op;
     r->scope = *s;
@@ -338,7 +337,7 @@ int oplog_get(struct oplog *o, struct op *op, uint64_t optime, struct arena *a, 
     TRY(tcursor_open(t, TABLE_OPLOG, TABLE_OPTIMES, &c));
     TRY(tcursor_seek_num(c, optime, SEEK_EXACT, &found));
     if (found && tcursor_value(c).len >= 5)
-        *ret = bv_dup(a, bv_doc(tcursor_value(c).p));
+        TRY(op_dup(op, a, bv_doc(tcursor_value(c).p), ret));
 fail:
     tcursor_close(c);
     stx_rollback(t);

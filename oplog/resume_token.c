@@ -25,10 +25,12 @@ static void hex_of_4(const uint8_t *p, char *ret)
 
 static char *to_hex(struct arena *a, const uint8_t *p, size_t n)
 {
-    char *s = arena_alloc(a, 2 * n + 8);
+    char *s = arena_try(a, 2 * n + 8);
     uint8_t rest[4] = {0};
     size_t i;
 
+    if (s == NULL)
+        return NULL;
     for (i = 0; i + 4 <= n; i += 4)
         hex_of_4(p + i, s + 2 * i);
     memcpy(rest, p + i, n - i);
@@ -70,6 +72,7 @@ struct bv token_encode(struct arena *a, const struct resume_token *t)
     struct ks_builder k;
     struct bw w;
     const uint8_t *bits;
+    const char *hex;
     size_t nbits;
 
     ASSERT(t->version >= 2 || t->fragment < 0);
@@ -78,8 +81,11 @@ struct bv token_encode(struct arena *a, const struct resume_token *t)
     ks_init(&k, a);
     append_components(&k, t);
     bits = ks_type_bits(&k, &nbits);
+    hex = k.failed ? NULL : to_hex(a, k.buf, k.len);
+    if (hex == NULL)
+        return BV_NONE;
     bw_init(&w, a);
-    bw_strn(&w, "_data", to_hex(a, k.buf, k.len), 2 * k.len);
+    bw_strn(&w, "_data", hex, 2 * k.len);
     if (bits != NULL)
         bw_bin(&w, "_typeBits", 0, bits, nbits);
     return bw_done(&w);

@@ -23,7 +23,8 @@ struct resume_token {
     int32_t fragment;   /* -1: none */
 };
 
-/* The token document, in the arena. A wrong combination of components is our own mistake. */
+/* The token document, in the arena; BV_NONE when memory is out. A wrong combination of components
+ * is our own mistake. */
 struct bv token_encode(struct arena *a, const struct resume_token *t);
 /* A token that lies before every event at ts and after every event before it. */
 struct bv token_high_water_mark(struct arena *a, uint64_t ts, int32_t version);

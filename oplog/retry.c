@@ -121,8 +121,10 @@ static bool decode_head(struct bytes value, struct bv *ret_doc, struct retry_rec
     return ret->chunks <= LIMIT_RETRY_STMTS / RETRY_CHUNK;
 }
 
-/* Adds the statements of one row, which have room; their results are copied. */
-static bool decode_stmts(struct arena *a, struct bv stmts, struct retry_record *r)
+/* Adds the statements of one row, which have room; their results are copied. *ret_ok false: the row
+ * is damaged. */
+static int decode_stmts(struct op *op, struct arena *a, struct bv stmts, struct retry_record *r,
+                        bool *ret_ok)
 {
     struct biter it = biter(stmts);
     struct belem e;
@@ -130,18 +132,20 @@ static bool decode_stmts(struct arena *a, struct bv stmts, struct retry_record *
     while (biter_next(&it, &e)) {
         struct retry_stmt *s = &r->stmts[r->n++];
 
-        if (!decode_stmt(e.v, s))
-            return false;
-        s->result = bv_dup(a, s->result);
+        *ret_ok = decode_stmt(e.v, s);
+        if (!*ret_ok)
+            return 0;
+        TRY_RETURN(op_dup(op, a, s->result, &s->result));
     }
-    return true;
+    *ret_ok = true;
+    return 0;
 }
 
 /* --- one record ---------------------------------------------------------------------------- */
 
 /* One chunk row behind those read so far; false: it is missing or damaged. */
-static int load_chunk(struct tcursor *c, const uint8_t lsid[static KEY_BYTES], uint32_t chunk,
-                      struct arena *a, struct retry_record *r, bool *ret_ok)
+static int load_chunk(struct op *op, struct tcursor *c, const uint8_t lsid[static KEY_BYTES],
+                      uint32_t chunk, struct arena *a, struct retry_record *r, bool *ret_ok)
 {
     uint8_t key[CHUNK_KEY_BYTES];
     struct bytes value;
@@ -158,29 +162,32 @@ static int load_chunk(struct tcursor *c, const uint8_t lsid[static KEY_BYTES], u
         return 0;
     txn = bv_get(doc, "txnNum");
     stmts = bv_get(doc, "stmts");
-    *ret_ok = txn.type == BV_INT64 && bv_i64(txn) == r->txn_number &&
-              bv_count(stmts) == RETRY_CHUNK && decode_stmts(a, stmts, r);
-    return 0;
+    if (txn.type != BV_INT64 || bv_i64(txn) != r->txn_number || bv_count(stmts) != RETRY_CHUNK)
+        return 0;
+    return decode_stmts(op, a, stmts, r, ret_ok);
 }
 
 /* Everything, from the head that the cursor stands on. r->found false: damaged. */
-static int load_all(struct tcursor *c, const uint8_t lsid[static KEY_BYTES], struct arena *a,
-                    struct retry_record *r)
+static int load_all(struct op *op, struct tcursor *c, const uint8_t lsid[static KEY_BYTES],
+                    struct arena *a, struct retry_record *r)
 {
     struct bv doc, tail;
-    bool ok;
+    bool ok = true;
 
     if (!decode_head(tcursor_value(c), &doc, r)) {
         r->found = false;
         return 0;
     }
-    tail = bv_dup(a, bv_get(doc, "stmts"));
+    TRY_RETURN(op_dup(op, a, bv_get(doc, "stmts"), &tail));
     r->stmts =
         arena_try(a, ((size_t)r->chunks * RETRY_CHUNK + bv_count(tail) + 1) * sizeof(*r->stmts));
-    ok = r->stmts != NULL;
+    if (r->stmts == NULL)
+        return op_no_memory(op);
     for (uint32_t i = 0; ok && i < r->chunks; i++)
-        TRY_RETURN(load_chunk(c, lsid, i, a, r, &ok));
-    r->found = ok && decode_stmts(a, tail, r);
+        TRY_RETURN(load_chunk(op, c, lsid, i, a, r, &ok));
+    if (ok)
+        TRY_RETURN(decode_stmts(op, a, tail, r, &ok));
+    r->found = ok;
     return 0;
 }
 
@@ -200,7 +207,7 @@ int retry_load(struct engine *e, struct op *op, struct bv lsid, struct arena *a,
     TRY(tcursor_open(t, TABLE_SESSIONS, TABLE_BYTES, &c));
     TRY(tcursor_seek(c, (struct bytes){key, sizeof(key)}, SEEK_EXACT, &found));
     if (found)
-        TRY(load_all(c, key, a, &r));
+        TRY(load_all(op, c, key, a, &r));
     *ret = r;
 fail:
     tcursor_close(c);

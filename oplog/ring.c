@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "base/mem.h"
 #include "oplog/scope.h"
 
 enum { RING_SLOTS_MIN = 1024, AHEAD = 4 /* entries */ };
@@ -14,8 +15,7 @@ static _Atomic size_t built_bytes; /* of all that is kept beside entries */
 
 struct ring_entry *ring_entry_new(struct bv entry)
 {
-    bool fails = entry.len > ARENA_SMALL_MAX && FAULT_ERROR(ALLOC_LARGE) != 0;
-    struct ring_entry *e = fails ? NULL : malloc(sizeof(*e) + entry.len);
+    struct ring_entry *e = mem_try(sizeof(*e) + entry.len);
     bool ok;
 
     if (e == NULL)
@@ -86,7 +86,7 @@ void ring_entry_keep(struct ring_entry *e, uint64_t shape, struct bv doc)
         return;
     if (atomic_fetch_add_explicit(&built_bytes, size, memory_order_relaxed) + size >
             RING_BUILT_BYTES_MAX ||
-        (b = malloc(size)) == NULL) {
+        (b = mem_try(size)) == NULL) {
         atomic_fetch_sub_explicit(&built_bytes, size, memory_order_relaxed);
         return;
     }
@@ -171,9 +171,7 @@ void ring_init(struct ring *r, size_t max_bytes, uint64_t floor)
     memset(r, 0, sizeof(*r));
     mutex_init(&r->mx);
     r->cap = RING_SLOTS_MIN;
-    r->slots = calloc(r->cap, sizeof(*r->slots));
-    if (r->slots == NULL)
-        abort();
+    r->slots = mem_must_zero(r->cap, sizeof(*r->slots));
     r->max_bytes = max_bytes;
     r->floor = r->upto = floor;
 }
@@ -210,9 +208,7 @@ static void make_room(struct ring *r)
 
     if (r->head - r->tail < r->cap)
         return;
-    slots = calloc(r->cap * 2, sizeof(*slots));
-    if (slots == NULL)
-        abort();
+    slots = mem_must_zero(r->cap * 2, sizeof(*slots));
     for (uint64_t i = r->tail; i < r->head; i++)
         slots[i & (r->cap * 2 - 1)] = at(r, i);
     mutex_lock(&r->mx);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 
 /* Slots of the open segment's name table: a power of two, at most half full. */
 enum { NAME_SLOTS = 2 * SEGMENT_NAMES_MAX };
@@ -12,9 +13,7 @@ void segments_init(struct segments *s)
 {
     memset(s, 0, sizeof(*s));
     mutex_init(&s->mx);
-    s->name_table = calloc(NAME_SLOTS, sizeof(uint64_t));
-    if (s->name_table == NULL)
-        abort();
+    s->name_table = mem_must_zero(NAME_SLOTS, sizeof(uint64_t));
     s->open.names = s->name_table;
 }
 
@@ -81,10 +80,8 @@ static void append_locked(struct segments *s, struct segment *g)
     mutex_assert_held(&s->mx);
     if (s->n == s->cap) {
         size_t cap = s->cap == 0 ? 64 : s->cap * 2;
-        struct segment **v = realloc(s->sealed, cap * sizeof(struct segment *));
+        struct segment **v = mem_must_resize(s->sealed, cap * sizeof(struct segment *));
 
-        if (v == NULL)
-            abort();
         s->sealed = v;
         s->cap = cap;
     }
@@ -103,19 +100,15 @@ void segments_append(struct segments *s, struct segment *g)
 /* The open segment's names move into a plain array. */
 static void seal_locked(struct segments *s)
 {
-    struct segment *g = malloc(sizeof(*g));
+    struct segment *g = mem_must(sizeof(*g));
     uint32_t n = 0;
 
     mutex_assert_held(&s->mx);
-    if (g == NULL)
-        abort();
     *g = s->open;
     g->names = NULL;
     g->nnames = g->any ? 0 : g->nnames;
     if (g->nnames > 0) {
-        g->names = malloc(g->nnames * sizeof(uint64_t));
-        if (g->names == NULL)
-            abort();
+        g->names = mem_must(g->nnames * sizeof(uint64_t));
         for (size_t i = 0; i < NAME_SLOTS; i++) {
             if (s->name_table[i] != 0)
                 g->names[n++] = s->name_table[i];

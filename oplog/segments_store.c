@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "base/mem.h"
 #include "oplog/oplog_internal.h"
 #include "storage/table_write.h"
 
@@ -44,9 +45,7 @@ static struct segment *decode(uint64_t first, struct bytes value)
     if (last.type != BV_TIMESTAMP || count.type != BV_INT64 || bytes.type != BV_INT64 ||
         wall.type != BV_DATE || any.type != BV_BOOL || names.type != BV_BINARY)
         return NULL;
-    g = calloc(1, sizeof(*g));
-    if (g == NULL)
-        abort();
+    g = mem_must_zero(1, sizeof(*g));
     g->first = first;
     g->last = bv_ts(last);
     g->count = bv_i64(count);
@@ -57,9 +56,7 @@ static struct segment *decode(uint64_t first, struct bytes value)
     (void)bv_bin(names, &len, NULL);
     g->nnames = len / (uint32_t)sizeof(uint64_t);
     if (g->nnames > 0) {
-        g->names = malloc(len);
-        if (g->names == NULL)
-            abort();
+        g->names = mem_must(len);
         memcpy(g->names, bv_bin(names, &len, NULL), g->nnames * sizeof(uint64_t));
     }
     return g;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "oplog/reader.h"
 #include "oplog/ring.h"
 #include "oplog/unwind.h"
@@ -48,16 +49,20 @@ static void keep_mark(struct kept_token *k, uint64_t time)
     *k = (struct kept_token){.time = time};
 }
 
-static void keep_token(struct kept_token *k, struct bv token)
+/* False: memory is out, and the token is what it was. */
+static bool keep_token(struct kept_token *k, struct bv token)
 {
     if (k->doc == NULL || k->len != token.len) {
+        uint8_t *doc = mem_try(token.len);
+
+        if (doc == NULL)
+            return false;
         free(k->doc);
-        k->doc = malloc(token.len);
-        if (k->doc == NULL)
-            abort();
+        k->doc = doc;
     }
     memcpy(k->doc, token.p, token.len);
     k->len = token.len;
+    return true;
 }
 
 struct bv stream_token(const struct stream *s, struct arena *a)
@@ -66,7 +71,7 @@ struct bv stream_token(const struct stream *s, struct arena *a)
 
     if (k->doc == NULL)
         return token_high_water_mark(a, k->time, s->o.token_version);
-    return bv_dup(a, (struct bv){k->doc, k->len, BV_DOC});
+    return (struct bv){k->doc, k->len, BV_DOC};
 }
 
 /* Others only look at it: no order is asked for. */
@@ -86,22 +91,22 @@ uint64_t stream_seen(struct stream *s, bool *ret_waiting)
     return latest(s);
 }
 
-void stream_delivered(struct stream *s, struct bv token)
+bool stream_delivered(struct stream *s, struct bv token)
 {
-    keep_token(&s->token, token);
+    if (!keep_token(&s->token, token))
+        return false;
     if (s->emitted > latest(s))
         set_latest(s, s->emitted);
+    return true;
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
 
 struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
 {
-    struct stream *s = calloc(1, sizeof(*s));
+    struct stream *s = mem_must_zero(1, sizeof(*s));
     uint64_t start = o->start_time;
 
-    if (s == NULL)
-        abort();
     atomic_fetch_add(&streams, 1);
     s->oplog = oplog;
     s->o = *o;
@@ -114,10 +119,12 @@ struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
     s->searching = o->start == STREAM_FROM_TOKEN && o->resume.type == TOKEN_EVENT;
     s->partly_seen = s->searching && o->resume.fragment >= 0;
     s->o.resume.fragment = -1;
-    if (o->start == STREAM_FROM_TOKEN)
-        keep_token(&s->token, o->resume_doc);
-    else
+    if (o->start != STREAM_FROM_TOKEN)
         keep_mark(&s->token, start);
+    else if (!keep_token(&s->token, o->resume_doc)) {
+        stream_free(s);
+        return NULL;
+    }
     return s;
 }
 
@@ -250,9 +257,7 @@ static int next_change(struct stream *s, struct op *op, struct change *ret, bool
         if (row.optime > s->next_optime)
             s->next_index = 0;
         s->next_optime = row.optime;
-        s->unwind = calloc(1, sizeof(*s->unwind));
-        if (s->unwind == NULL)
-            abort();
+        s->unwind = mem_must_zero(1, sizeof(*s->unwind));
         TRY_RETURN(unwind_open(s->unwind, s->oplog, op, &row));
         if (next_inner(s, ret))
             return 0;
@@ -304,15 +309,20 @@ static bool ends_scope(const struct stream *s, const struct event *e)
     }
 }
 
-static void queue_invalidate(struct stream *s, struct arena *scratch, const struct event *e)
+static int queue_invalidate(struct stream *s, struct op *op, struct arena *scratch,
+                            const struct event *e)
 {
     struct resume_token t;
+    struct bv token;
 
     event_token(e, scratch, s->o.token_version, true, &t);
-    keep_token(&s->invalidate, token_encode(scratch, &t));
+    token = token_encode(scratch, &t);
+    if (bv_is_missing(token) || !keep_token(&s->invalidate, token))
+        return op_no_memory(op);
     s->invalidate_time = e->change->row.optime;
     s->invalidate_wall_ms = e->change->row.wall_ms;
     s->ending = true;
+    return 0;
 }
 
 /*
@@ -334,7 +344,7 @@ static int search(struct stream *s, struct op *op, struct arena *scratch, const 
         s->searching = false;
         *ret_show = s->partly_seen;
         if (!s->partly_seen && ends_scope(s, e))
-            queue_invalidate(s, scratch, e);
+            return queue_invalidate(s, op, scratch, e);
         return 0;
     }
     if (!ends_scope(s, e))
@@ -371,14 +381,17 @@ static int build(struct stream *s, struct op *op, struct arena *scratch, const s
     const struct oplog_row *row = &e->change->row;
     uint64_t shape = shape_of(s, e);
     struct resume_token t;
+    struct bv token;
 
     *ret = shape == 0 ? BV_NONE : ring_row_built(row, shape);
     if (!bv_is_missing(*ret)) {
-        *ret = bv_dup(scratch, *ret);
-        return 0;
+        return op_dup(op, scratch, *ret, ret);
     }
     event_token(e, scratch, s->o.token_version, false, &t);
-    TRY_RETURN(event_build(op, scratch, s->oplog, e, &s->o.event, token_encode(scratch, &t), ret));
+    token = token_encode(scratch, &t);
+    if (bv_is_missing(token))
+        return op_no_memory(op);
+    TRY_RETURN(event_build(op, scratch, s->oplog, e, &s->o.event, token, ret));
     if (shape != 0 && atomic_load_explicit(&streams, memory_order_relaxed) > 1)
         ring_row_keep(row, shape, *ret);
     return 0;
@@ -401,7 +414,7 @@ static int show(struct stream *s, struct op *op, struct arena *scratch, const st
             return 0;
     }
     if (ends_scope(s, &e))
-        queue_invalidate(s, scratch, &e);
+        TRY_RETURN(queue_invalidate(s, op, scratch, &e));
     if (s->o.accept != NULL && !s->o.accept(s->o.accept_arg, op, &e))
         return 0;
     TRY_RETURN(build(s, op, scratch, &e, ret));
@@ -427,7 +440,8 @@ int stream_next(struct stream *s, struct op *op, struct arena *scratch, struct b
     *ret_more = true;
     if (s->ended) {
         /* A filter may have dropped it; the stream resumes behind it all the same. */
-        stream_delivered(s, (struct bv){s->invalidate.doc, s->invalidate.len, BV_DOC});
+        if (!stream_delivered(s, (struct bv){s->invalidate.doc, s->invalidate.len, BV_DOC}))
+            return op_no_memory(op);
         *ret_more = false;
         return 0;
     }

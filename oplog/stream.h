@@ -42,7 +42,7 @@ struct stream_options {
 struct stream;
 
 /* Reads nothing yet: whether the start lies within the oplog is found by the first stream_next().
- * Strings and views in `o` must outlive the stream. */
+ * NULL when memory is out. Strings and views in `o` must outlive the stream. */
 struct stream *stream_new(struct oplog *oplog, const struct stream_options *o);
 void stream_free(struct stream *s); /* NULL: nothing */
 /* What it was made with, but for `resume`, which it changes. */
@@ -62,12 +62,13 @@ void stream_save(struct stream *s);
 /* 0: there may be more, read again. INT_PARK: op waits for it. */
 int stream_wait(struct stream *s, struct op *op) MUST_CHECK;
 
-/* The token to resume from now: behind the last delivered event, or behind all that was read. */
+/* The token to resume from now: behind the last delivered event, or behind all that was read. Valid
+ * until the next call for this stream, or in the arena. */
 struct bv stream_token(const struct stream *s, struct arena *a);
 /* From any thread: the time that stream_token() stands for; *ret_waiting: the stream has read all
  * there is and waits for more. */
 uint64_t stream_seen(struct stream *s, bool *ret_waiting);
-/* The event with this token has been put into a reply. */
-void stream_delivered(struct stream *s, struct bv token);
+/* The event with this token is put into a reply. False: memory is out, it must not be. */
+bool stream_delivered(struct stream *s, struct bv token) MUST_CHECK;
 
 #endif

@@ -112,7 +112,12 @@ class RawClient:
     decode = staticmethod(bson.decode)  # of replies
 
     def __init__(self, port, host="127.0.0.1", timeout=20):
-        self.sock = socket.create_connection((host, port), timeout=timeout)
+        self._where = (host, port), timeout
+        self.sock = socket.create_connection(*self._where)
+
+    def reconnect(self):
+        self.sock.close()
+        self.sock = socket.create_connection(*self._where)
 
     def __enter__(self):
         return self

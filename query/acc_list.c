@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "query/accumulator.h"
 #include "query/expr_op.h"
 #include "query/sort_key.h"
@@ -38,7 +39,7 @@ static int list_room(struct list *l, struct eval *ev)
 
     if (l->n < l->cap)
         return 0;
-    items = realloc(l->items, cap * sizeof(*items));
+    items = mem_try_resize(l->items, cap * sizeof(*items));
     if (items == NULL)
         return op_fail(ev->op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory in an accumulator");
     memset(items + l->cap, 0, (cap - l->cap) * sizeof(*items));
@@ -141,7 +142,7 @@ static size_t find_slot(const struct list *l, struct bv v)
 static int grow_slots(struct list *l, struct eval *ev, size_t *bytes)
 {
     size_t n = l->nslots == 0 ? 16 : l->nslots * 2;
-    size_t *slots = calloc(n, sizeof(*slots));
+    size_t *slots = mem_try_zero(n, sizeof(*slots));
 
     if (slots == NULL)
         return op_fail(ev->op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory in an accumulator");

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/mem.h"
+
 static const struct acc_row rows[] = {
 #define ACCUMULATOR(name, operations, parser, mode) {name, &operations, parser, mode},
 #include "query/accumulators.def"
@@ -54,7 +56,7 @@ int acc_add_row(void *state, const struct accumulator *acc, struct eval *ev, siz
 int held_set(struct held *h, struct op *op, struct bv v, size_t *bytes)
 {
     if (v.len > h->cap) {
-        uint8_t *p = realloc(h->p, v.len);
+        uint8_t *p = mem_try_resize(h->p, v.len);
 
         if (p == NULL)
             return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory in an accumulator");

@@ -136,17 +136,17 @@ static int rows_source(struct opening *o, const struct belem *first)
     rc = o->s->rows(o->op, o->s->arg, first->key, first->v, &docs, &n);
     if (rc != 0)
         return rc;
-    o->g->source = source_rows(a, docs, n, NULL);
+    TRY_RETURN(source_rows(o->op, a, docs, n, NULL, &o->g->source));
     return pipeline_parse(o->op, a, tail(a, o->g->stages), &o->ctx, &o->pipeline);
 }
 
 static int collection_source(struct opening *o)
 {
     struct arena *a = &o->g->base.arena;
-    struct source_spec src = {
-        .ns = o->g->base.ns, .hint = bv_dup(a, o->s->hint), .uuid = o->s->uuid};
+    struct source_spec src = {.ns = o->g->base.ns, .uuid = o->s->uuid};
     bool sorted, oplog;
 
+    TRY_RETURN(op_dup(o->op, a, o->s->hint, &src.hint));
     TRY_RETURN(pipeline_parse(o->op, a, o->g->stages, &o->ctx, &o->pipeline));
     if (o->pipeline.n > 0 && o->pipeline.stages[0]->match != NULL) {
         src.filter = o->pipeline.stages[0]->match;
@@ -241,12 +241,12 @@ int aggregate_open(struct op *op, const struct aggregate_spec *s, struct qcursor
     o.ctx = (struct pipeline_ctx){
         .db = s->db, .coll = s->coll, .vars = s->vars, .allow_disk_use = s->allow_disk_use};
     g->base.ns = arena_strdup(&g->base.arena, cursor_ns(op, s));
-    g->stages = bv_dup(&g->base.arena, s->pipeline);
+    TRY(op_dup(op, &g->base.arena, s->pipeline, &g->stages));
     if (s->vars != NULL && s->let != NULL) {
         g->nvars = s->vars->nslots;
         g->vars = ARENA_ARRAY(&g->base.arena, struct bv, g->nvars);
         for (int i = 0; i < g->nvars; i++)
-            g->vars[i] = bv_dup(&g->base.arena, s->let->vars[i]);
+            TRY(op_dup(op, &g->base.arena, s->let->vars[i], &g->vars[i]));
     }
     TRY(build(&o));
     *ret = &g->base;

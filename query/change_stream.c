@@ -246,10 +246,12 @@ static struct bv cs_resume_token(struct qcursor *qc, struct arena *a)
     return stream_token(((struct cs_cursor *)qc)->stream, a);
 }
 
-static void cs_delivered(struct qcursor *qc, struct bv row)
+static int cs_delivered(struct qcursor *qc, struct op *op, struct bv row)
 {
-    stream_delivered(((struct cs_cursor *)qc)->stream, bv_get(row, "_id"));
+    if (!stream_delivered(((struct cs_cursor *)qc)->stream, bv_get(row, "_id")))
+        return op_no_memory(op);
     atomic_fetch_add_explicit(&sent, 1, memory_order_relaxed);
+    return 0;
 }
 
 static void cs_watch(struct qcursor *qc, struct stream_watch *ret)
@@ -355,7 +357,7 @@ static int chain_stages(struct cs_cursor *c, struct op *op, const struct change_
     if (!args->as_written)
         pushed_filter_init(&c->pushed, a, &p);
     c->source.ops = &source_ops;
-    c->source.spec = bv_dup(a, bv_first(bv_first(args->pipeline, NULL), NULL));
+    TRY_RETURN(op_dup(op, a, bv_first(bv_first(args->pipeline, NULL), NULL), &c->source.spec));
     c->last = pipeline_link(&p, &c->source);
     return 0;
 }
@@ -378,7 +380,7 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
         c->nvars = args->vars->nslots;
         c->vars = ARENA_ARRAY(a, struct bv, c->nvars);
         for (int i = 0; i < c->nvars; i++)
-            c->vars[i] = bv_dup(a, args->let->vars[i]);
+            TRY(op_dup(op, a, args->let->vars[i], &c->vars[i]));
     }
     c->resume = o.resume;
     if (o.start != STREAM_FROM_TOKEN)
@@ -388,6 +390,8 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
     o.accept = accept_event;
     o.accept_arg = c;
     c->stream = stream_new(op->database->oplog, &o);
+    if (c->stream == NULL)
+        TRY(op_no_memory(op));
     *ret = &c->base;
     return 0;
 fail:

@@ -185,9 +185,10 @@ static int parse_start(struct parsing *p)
                        "stage");
     if (after || start) {
         p->out.start = STREAM_FROM_TOKEN;
-        p->out.resume_doc = bv_dup(p->arena, after ? p->in.resume_after : p->in.start_after);
+        TRY_RETURN(op_dup(p->op, p->arena, after ? p->in.resume_after : p->in.start_after,
+                          &p->out.resume_doc));
         TRY_RETURN(token_decode(p->op, p->out.resume_doc, &p->out.resume));
-        p->out.resume.event_id = bv_dup(p->arena, p->out.resume.event_id);
+        TRY_RETURN(op_dup(p->op, p->arena, p->out.resume.event_id, &p->out.resume.event_id));
     }
     if (timed && (after || start))
         return op_fail(p->op, 40674,

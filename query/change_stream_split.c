@@ -6,6 +6,7 @@
  * a field is never divided. Fragment k has the event's token with fragmentNum k as its _id, so that
  * a stream can be resumed between two fragments of one event.
  */
+#include "base/mem.h"
 #include "query/change_stream_internal.h"
 
 #include <stdlib.h>
@@ -39,20 +40,21 @@ static int by_size(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
-static void collect_fields(struct event_split *s)
+static int collect_fields(struct event_split *s, struct op *op)
 {
     struct biter it = biter(s->event);
     struct belem e;
 
-    s->fields = calloc(bv_count(s->event), sizeof(*s->fields));
-    s->starts = calloc(bv_count(s->event) + 1, sizeof(*s->starts));
+    s->fields = mem_try_zero(bv_count(s->event), sizeof(*s->fields));
+    s->starts = mem_try_zero(bv_count(s->event) + 1, sizeof(*s->starts));
     if (s->fields == NULL || s->starts == NULL)
-        abort();
+        return op_no_memory(op);
     while (biter_next(&it, &e)) {
         if (strcmp(e.key, "_id") != 0)
             s->fields[s->nfields++] = e;
     }
     qsort(s->fields, s->nfields, sizeof(*s->fields), by_size);
+    return 0;
 }
 
 /* Fills `starts`: fragment i has the fields from starts[i] up to starts[i + 1]. */
@@ -82,12 +84,12 @@ int split_begin(struct event_split *s, struct op *op, struct bv event, uint32_t 
     struct bv token = bv_get(event, "_id");
 
     split_end(s);
-    s->bytes = malloc(event.len);
+    s->bytes = mem_try(event.len);
     if (s->bytes == NULL)
         return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory for a large change event");
     memcpy(s->bytes, event.p, event.len);
     s->event = (struct bv){s->bytes, event.len, BV_DOC};
-    collect_fields(s);
+    TRY_RETURN(collect_fields(s, op));
     if (s->nfields == 0)
         return op_fail(op, 7182502, "a change event of only an _id cannot be split");
     TRY_RETURN(deal_out(s, op, EVENT_BYTES_MAX - token.len));
@@ -103,12 +105,16 @@ bool split_pending(const struct event_split *s)
 int split_next(struct event_split *s, struct op *op, struct arena *scratch, struct bv *ret)
 {
     struct resume_token t;
+    struct bv token;
     struct bw w;
 
     TRY_RETURN(token_decode(op, bv_get(s->event, "_id"), &t));
     t.fragment = (int32_t)s->at;
+    token = token_encode(scratch, &t);
+    if (bv_is_missing(token))
+        return op_no_memory(op);
     bw_init(&w, scratch);
-    bw_bv(&w, "_id", token_encode(scratch, &t));
+    bw_bv(&w, "_id", token);
     bw_doc_begin(&w, "splitEvent");
     bw_i32(&w, "fragment", t.fragment + 1);
     bw_i32(&w, "of", (int32_t)s->n);

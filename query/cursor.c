@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "query/txn_internal.h"
 
 void exec_init(struct exec *x, struct op *op)
@@ -50,9 +51,7 @@ void *qcursor_new(size_t size, const struct qcursor_ops *ops)
     struct qcursor *c;
 
     ASSERT(size >= sizeof(*c));
-    c = calloc(1, size);
-    if (c == NULL)
-        abort();
+    c = mem_must_zero(1, size);
     c->ops = ops;
     arena_init(&c->arena);
     return c;
@@ -116,14 +115,22 @@ int qcursor_each(struct op *op, struct qcursor *c, int (*fn)(void *arg, struct b
     return rc;
 }
 
-struct qcursor *qcursor_from_array(const char *ns, const struct bv *docs, size_t n)
+int qcursor_from_array(struct op *op, const char *ns, const struct bv *docs, size_t n,
+                       struct qcursor **ret)
 {
     struct array_cursor *ac = qcursor_new(sizeof(*ac), &array_ops);
+    int rc;
 
     ac->base.ns = arena_strdup(&ac->base.arena, ns);
-    ac->docs = ARENA_ARRAY(&ac->base.arena, struct bv, n);
+    ac->docs = ARENA_TRY_ARRAY(&ac->base.arena, struct bv, n);
+    if (ac->docs == NULL)
+        TRY(op_no_memory(op));
     ac->n = n;
     for (size_t i = 0; i < n; i++)
-        ac->docs[i] = bv_dup(&ac->base.arena, docs[i]);
-    return &ac->base;
+        TRY(op_dup(op, &ac->base.arena, docs[i], &ac->docs[i]));
+    *ret = &ac->base;
+    return 0;
+fail:
+    qcursor_free(&ac->base);
+    return rc;
 }

@@ -54,8 +54,9 @@ struct qcursor_ops {
     int (*wait)(struct qcursor *c, struct exec *x);
     /* Streams: the postBatchResumeToken now, into the arena given; NULL: none. */
     struct bv (*resume_token)(struct qcursor *c, struct arena *a);
-    /* Called when a row is really put into the reply (streams move their token). NULL: no. */
-    void (*delivered)(struct qcursor *c, struct bv row);
+    /* Called when a row is really put into the reply (streams move their token). NULL: no. An
+     * error: it must not be, and the cursor is to be closed. */
+    int (*delivered)(struct qcursor *c, struct op *op, struct bv row);
     void (*close)(struct qcursor *c); /* frees what the arena does not hold */
     /* Streams, from any thread while the cursor lives: what it watches and how far it is. NULL: no
      * stream. */
@@ -84,6 +85,7 @@ int qcursor_each(struct op *op, struct qcursor *c, int (*fn)(void *arg, struct b
 
 /* A cursor over documents that are already there (listCollections, listIndexes, $currentOp...):
  * the documents are copied. */
-struct qcursor *qcursor_from_array(const char *ns, const struct bv *docs, size_t n);
+int qcursor_from_array(struct op *op, const char *ns, const struct bv *docs, size_t n,
+                       struct qcursor **ret) MUST_CHECK;
 
 #endif

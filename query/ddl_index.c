@@ -201,13 +201,15 @@ static int check_specs(struct op *op, const char *ns, struct bv specs, bool igno
 int ddl_create_indexes(struct op *op, const char *ns, struct bv specs, bool ignore_unknown,
                        struct ddl_index_result *ret)
 {
-    struct bv *todo = ARENA_ARRAY(&op->arena, struct bv, bv_count(specs) + 1);
+    struct bv *todo = ARENA_TRY_ARRAY(&op->arena, struct bv, bv_count(specs) + 1);
     struct ddl_locks locks;
     struct coll *k = NULL;
     size_t n = 0;
     int rc;
 
     memset(ret, 0, sizeof(*ret));
+    if (todo == NULL)
+        return op_no_memory(op);
     TRY_RETURN(check_specs(op, ns, specs, ignore_unknown));
     if (bv_count(specs) >= LIMIT_INDEXES)
         return op_fail(op, ERR_CANNOT_CREATE_INDEX,

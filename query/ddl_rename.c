@@ -111,7 +111,7 @@ static int read_some(struct op *op, struct coll *from, uint64_t *rid, struct bv 
     TRY(tcursor_open(t, from->ident, TABLE_RECORDS, &c));
     TRY(tcursor_seek_num(c, *rid, SEEK_GT, &found));
     while (found && n < WRITE_GROUP_DOCS && bytes < COPY_BYTES) {
-        docs[n] = bv_dup(&op->arena, bv_doc(tcursor_value(c).p));
+        TRY(op_dup(op, &op->arena, bv_doc(tcursor_value(c).p), &docs[n]));
         bytes += docs[n++].len;
         *rid = tcursor_num(c);
         TRY(tcursor_next(c, &found));

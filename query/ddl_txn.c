@@ -93,10 +93,12 @@ static int add_indexes(struct op *op, struct txn_coll *c, const struct bv *specs
 int ddl_create_indexes_in_txn(struct op *op, const char *ns, struct bv specs, bool ignore_unknown,
                               struct ddl_index_result *ret)
 {
-    struct bv *todo = ARENA_ARRAY(&op->arena, struct bv, bv_count(specs) + 1);
+    struct bv *todo = ARENA_TRY_ARRAY(&op->arena, struct bv, bv_count(specs) + 1);
     struct txn_coll *c;
     size_t n;
 
+    if (todo == NULL)
+        return op_no_memory(op);
     TRY_RETURN(txn_touch(op, ns, NSLOCK_SHARED, &c));
     ret->created_collection = c == NULL || c->k == NULL;
     if (ret->created_collection) {

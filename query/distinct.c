@@ -36,12 +36,17 @@ static size_t slot_of(const struct distinct *d, struct bv v)
     return i;
 }
 
-static void grow_slots(struct distinct *d)
+static int grow_slots(struct distinct *d, struct op *op)
 {
+    size_t *slots = ARENA_TRY_ARRAY(d->arena, size_t, d->nslots * 2);
+
+    if (slots == NULL)
+        return op_no_memory(op);
     d->nslots *= 2;
-    d->slots = ARENA_ARRAY(d->arena, size_t, d->nslots);
+    d->slots = slots;
     for (size_t i = 0; i < d->n; i++)
         d->slots[slot_of(d, d->values[i])] = i + 1;
+    return 0;
 }
 
 static int add_value(struct distinct *d, struct op *op, struct bv v)
@@ -59,14 +64,15 @@ static int add_value(struct distinct *d, struct op *op, struct bv v)
             arena_regrow(d->arena, d->values, d->cap * sizeof(*grown), cap * sizeof(*grown));
 
         if (grown == NULL)
-            abort();
+            return op_no_memory(op);
         d->values = grown;
         d->cap = cap;
     }
-    d->values[d->n++] = bv_dup(d->arena, v);
+    TRY_RETURN(op_dup(op, d->arena, v, &d->values[d->n]));
+    d->n++;
     d->slots[slot] = d->n;
     if (d->n * 2 > d->nslots)
-        grow_slots(d);
+        return grow_slots(d, op);
     return 0;
 }
 

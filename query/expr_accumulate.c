@@ -52,8 +52,7 @@ static int finish(struct local *l, struct eval *ev, struct bv *ret)
     struct bv v;
 
     TRY_RETURN(l->acc->row->ops->result(l->state, l->acc, ev, &v));
-    *ret = bv_dup(ev->scratch, v);
-    return 0;
+    return op_dup(ev->op, ev->scratch, v, ret);
 }
 
 int eval_accumulate(const struct expr *e, struct eval *ev, struct bv *ret)

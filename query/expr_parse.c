@@ -76,7 +76,9 @@ int expr_parse_path(struct op *op, struct arena *a, const char *s, size_t n, str
         parts += s[i] == '.';
     if (parts > LIMIT_DEPTH_MESSAGE)
         return op_fail(op, ERR_OVERFLOW, "FieldPath is too long");
-    path.full = arena_strndup(a, s, n);
+    path.full = arena_try_strndup(a, s, n);
+    if (path.full == NULL)
+        return op_no_memory(op);
     path.names = arena_alloc(a, parts * sizeof(*path.names));
     path.lens = arena_alloc(a, parts * sizeof(*path.lens));
     end = path.full + n;
@@ -100,8 +102,8 @@ int expr_cstr(struct expr_parser *p, struct bv v, const char **ret)
 
     if (memchr(s, '\0', n) != NULL)
         return op_fail(p->op, 16411, "FieldPath field names may not contain '\\0'.");
-    *ret = arena_strndup(p->a, s, n);
-    return 0;
+    *ret = arena_try_strndup(p->a, s, n);
+    return *ret == NULL ? op_no_memory(p->op) : 0;
 }
 
 static bool var_char(char c)
@@ -170,8 +172,8 @@ static int resolve_var(struct expr_parser *p, const char *s, size_t n, struct ex
         if (p->vars->values[i].type == BV_MISSING)
             return 0;
         e->kind = EXPR_CONST;
-        e->value = bv_dup(p->a, p->vars->values[i]); /* a cursor outlives the command */
-        return 0;
+        /* a cursor outlives the command */
+        return op_dup(p->op, p->a, p->vars->values[i], &e->value);
     }
     if (name_is(s, n, "ROOT"))
         e->base = BASE_ROOT;
@@ -391,7 +393,9 @@ static int parse_object(struct expr_parser *p, struct bv doc, struct expr *e)
             return op_fail(p->op, 16412,
                            "FieldPath field names may not contain '.'. Consider using $getField or "
                            "$setField.");
-        e->names[e->nargs] = arena_strndup(p->a, el.key, el.key_len);
+        e->names[e->nargs] = arena_try_strndup(p->a, el.key, el.key_len);
+        if (e->names[e->nargs] == NULL)
+            return op_no_memory(p->op);
         TRY_RETURN(expr_parse_operand(p, el.v, &e->args[e->nargs]));
         e->nargs++;
     }
@@ -422,8 +426,7 @@ static int parse_node(struct expr_parser *p, struct bv v, struct expr *e)
         break;
     }
     e->kind = EXPR_CONST;
-    e->value = bv_dup(p->a, v);
-    return 0;
+    return op_dup(p->op, p->a, v, &e->value);
 }
 
 int expr_parse_operand(struct expr_parser *p, struct bv v, struct expr **ret)

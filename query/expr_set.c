@@ -132,7 +132,11 @@ int eval_set_difference(const struct expr *e, struct eval *ev, struct bv *ret)
     TRY_RETURN(make_set(ev, x, &all));
     /* `seen` marks members of `all` by setting them missing once they were written. */
     seen.n = all.n;
-    seen.v = arena_dup(ev->scratch, all.v, all.n * sizeof(*all.v));
+    seen.v = arena_try(ev->scratch, all.n * sizeof(*all.v));
+    if (seen.v == NULL)
+        return op_no_memory(ev->op);
+    if (all.n > 0)
+        memcpy(seen.v, all.v, all.n * sizeof(*all.v));
     bw_init_array(&w, ev->scratch);
     it = biter(x);
     while (biter_next(&it, &el)) {

@@ -34,11 +34,13 @@ static int text_arg(const struct expr *e, struct eval *ev, uint32_t i, struct te
 
 int eval_concat(const struct expr *e, struct eval *ev, struct bv *ret)
 {
-    struct bv *parts = arena_alloc(ev->scratch, sizeof(*parts) * (e->nargs + 1));
+    struct bv *parts = arena_try(ev->scratch, sizeof(*parts) * (e->nargs + 1));
     size_t total = 0;
     bool null = false;
     char *out = NULL;
 
+    if (parts == NULL)
+        return op_no_memory(ev->op);
     for (uint32_t i = 0; i < e->nargs; i++) {
         TRY_RETURN(expr_eval(e->args[i], ev, &parts[i]));
         if (bv_is_nullish(parts[i])) {

@@ -7,8 +7,7 @@
 int parse_literal(struct expr_parser *p, struct bv spec, struct expr *e)
 {
     e->kind = EXPR_CONST;
-    e->value = bv_dup(p->a, spec);
-    return 0;
+    return op_dup(p->op, p->a, spec, &e->value);
 }
 
 int eval_literal(const struct expr *e, struct eval *ev, struct bv *ret)

@@ -128,15 +128,15 @@ static int build(struct find_cursor *f, struct op *op, const struct find_spec *s
     struct arena *a = &f->base.arena;
     struct source_spec src = {.ns = f->base.ns,
                               .filter = f->filter,
-                              .sort = bv_dup(a, s->sort),
-                              .hint = bv_dup(a, s->hint),
-                              .min = bv_dup(a, s->min),
-                              .max = bv_dup(a, s->max),
                               .uuid = s->uuid,
                               .show_record_id = s->show_record_id,
                               .tailable = s->tailable};
     bool sorted;
 
+    TRY_RETURN(op_dup(op, a, s->sort, &src.sort));
+    TRY_RETURN(op_dup(op, a, s->hint, &src.hint));
+    TRY_RETURN(op_dup(op, a, s->min, &src.min));
+    TRY_RETURN(op_dup(op, a, s->max, &src.max));
     TRY_RETURN(source_new(op, a, &src, &f->last, &sorted, &f->oplog));
     if (!bv_empty(s->sort) && !sorted && !natural(s->sort)) {
         int64_t keep = s->limit == 0 || s->limit > INT64_MAX - s->skip ? 0 : s->limit + s->skip;
@@ -176,12 +176,11 @@ int find_open(struct op *op, const struct find_spec *s, struct qcursor **ret)
         f->nvars = s->vars->nslots;
         f->vars = ARENA_ARRAY(a, struct bv, f->nvars);
         for (int i = 0; i < f->nvars; i++)
-            f->vars[i] = bv_dup(a, s->let->vars[i]);
+            TRY(op_dup(op, a, s->let->vars[i], &f->vars[i]));
     }
-    TRY(match_parse(op, a, bv_is_missing(s->filter) ? bv_empty_doc : bv_dup(a, s->filter), &mo,
-                    &f->filter));
+    TRY(match_parse(op, a, bv_is_missing(s->filter) ? bv_empty_doc : s->filter, &mo, &f->filter));
     if (!bv_empty(s->projection))
-        TRY(projection_parse(op, a, bv_dup(a, s->projection), PROJECT_FIND, s->vars, f->filter,
+        TRY(projection_parse(op, a, s->projection, PROJECT_FIND, s->vars, f->filter,
                              &f->projection));
     TRY(build(f, op, s));
     f->base.tailable = s->tailable && f->oplog;

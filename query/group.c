@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "query/expr_op.h"
 #include "storage/spill.h"
 
@@ -55,15 +56,17 @@ static size_t align(size_t n)
 
 struct groups *groups_new(const struct group_spec *spec, bool allow_disk)
 {
-    struct groups *g = calloc(1, sizeof(*g));
+    struct groups *g = mem_try_zero(1, sizeof(*g));
 
     if (g == NULL)
-        abort();
+        return NULL;
     g->spec = spec;
     g->allow_disk = allow_disk;
-    g->offsets = calloc(spec->n + 1, sizeof(*g->offsets));
-    if (g->offsets == NULL)
-        abort();
+    g->offsets = mem_try_zero(spec->n + 1, sizeof(*g->offsets));
+    if (g->offsets == NULL) {
+        free(g);
+        return NULL;
+    }
     for (uint32_t i = 0; i < spec->n; i++) {
         g->offsets[i] = g->state_bytes;
         g->state_bytes += align(spec->accs[i].row->ops->size);
@@ -80,7 +83,7 @@ static struct group *group_new(const struct groups *g, struct op *op, struct bv 
 {
     size_t head = align(sizeof(struct group));
     size_t size = align(head + g->state_bytes + id.len);
-    struct group *group = aligned_alloc(STATE_ALIGN, size);
+    struct group *group = mem_try_aligned(STATE_ALIGN, size);
 
     if (group == NULL) {
         (void)!op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory grouping");
@@ -160,8 +163,8 @@ static size_t find_slot(const struct groups *g, uint64_t hash, struct bv id)
 static int grow(struct groups *g, struct op *op)
 {
     size_t cap = g->cap == 0 ? 64 : g->cap * 2, nslots = cap * 2;
-    struct group **list = realloc(g->list, cap * sizeof(*list));
-    uint32_t *slots = calloc(nslots, sizeof(*slots));
+    struct group **list = mem_try_resize(g->list, cap * sizeof(*list));
+    uint32_t *slots = mem_try_zero(nslots, sizeof(*slots));
 
     if (list != NULL)
         g->list = list;
@@ -334,9 +337,7 @@ int groups_finish(struct groups *g, struct exec *x)
     if (g->spill == NULL)
         return 0;
     TRY_RETURN(spill_groups(g, x));
-    g->heads = calloc(spill_runs(g->spill), sizeof(*g->heads));
-    if (g->heads == NULL)
-        abort();
+    g->heads = mem_must_zero(spill_runs(g->spill), sizeof(*g->heads));
     for (uint32_t i = 0; i < spill_runs(g->spill); i++)
         TRY_RETURN(pull(g, x, i));
     return 0;

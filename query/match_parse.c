@@ -227,5 +227,6 @@ int match_parse(struct op *op, struct arena *a, struct bv filter, const struct m
 {
     struct match_parser p = {op, a, o, a->bytes};
 
-    return match_parse_filter(&p, bv_dup(a, filter), 0, false, ret);
+    TRY_RETURN(op_dup(op, a, filter, &filter));
+    return match_parse_filter(&p, filter, 0, false, ret);
 }

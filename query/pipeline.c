@@ -55,7 +55,7 @@ static int parse_stage(struct op *op, struct arena *a, struct bv doc, struct pip
     if (bv_count(doc) != 1)
         return op_fail(op, 40323,
                        "A pipeline stage specification object must contain exactly one field.");
-    p.doc = bv_dup(a, doc);
+    TRY_RETURN(op_dup(op, a, doc, &p.doc));
     p.spec = bv_first(p.doc, &e);
     row = find_row(e.key);
     if (row == NULL)

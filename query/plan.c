@@ -246,6 +246,8 @@ static int limit_key(struct chooser *c, const struct index *ix, struct bv limit,
             break;
         ks_append(&k, e.v, ix->fields[f].descending);
     }
+    if (k.failed)
+        return op_no_memory(c->op);
     if (f != ix->nfields || f != bv_count(limit))
         return op_fail(c->op, 51174,
                        "The index chosen is not compatible with min/max: they must name the "

@@ -58,9 +58,11 @@ static bool is_empty(const struct interval *v)
 
 struct intervals intervals_intersect(struct arena *a, struct intervals x, struct intervals y)
 {
-    struct intervals out = {ARENA_ARRAY(a, struct interval, x.n + y.n + 1), 0};
+    struct intervals out = {ARENA_TRY_ARRAY(a, struct interval, x.n + y.n + 1), 0};
     size_t i = 0, j = 0;
 
+    if (out.v == NULL) /* no memory: wider bounds do, too */
+        return x;
     while (i < x.n && j < y.n) {
         const struct interval *p = &x.v[i], *q = &y.v[j];
         struct interval both;
@@ -171,14 +173,18 @@ static void add_equal(struct intervals *x, struct bv v)
         add_point(x, bv_undefined);
 }
 
-static struct intervals equal(struct arena *a, const struct bv *values, size_t n)
+/* False: no memory, and so no bounds. */
+static bool equal(struct arena *a, const struct bv *values, size_t n, struct intervals *ret)
 {
-    struct intervals x = {ARENA_ARRAY(a, struct interval, 3 * n + 1), 0};
+    struct intervals x = {ARENA_TRY_ARRAY(a, struct interval, 3 * n + 1), 0};
 
+    if (x.v == NULL)
+        return false;
     for (size_t i = 0; i < n; i++)
         add_equal(&x, values[i]);
     normalise(&x);
-    return x;
+    *ret = x;
+    return true;
 }
 
 static bool is_nan(struct bv v)
@@ -193,7 +199,9 @@ static bool compare(struct arena *a, enum match_kind kind, struct bv v, struct i
     bool or_equal = kind == MATCH_LTE || kind == MATCH_GTE;
 
     if (v.type == BV_NULL || is_nan(v)) {
-        *ret = or_equal ? equal(a, &v, 1) : (struct intervals){x, 0};
+        *ret = (struct intervals){x, 0};
+        if (or_equal)
+            return equal(a, &v, 1, ret);
         return true;
     }
     if (!type_range(v.type, x))
@@ -283,9 +291,8 @@ static bool leaf(struct arena *a, const struct match *m, struct conjunct *c)
 
     switch (match_kind(m)) {
     case MATCH_EQ:
-        c->in = equal(a, &v, 1);
         c->missing_ok = v.type == BV_NULL;
-        return true;
+        return equal(a, &v, 1, &c->in);
     case MATCH_LT:
     case MATCH_LTE:
     case MATCH_GT:
@@ -296,9 +303,8 @@ static bool leaf(struct arena *a, const struct match *m, struct conjunct *c)
         n = match_in_values(m, &values, &regexes);
         if (regexes || n > IN_POINTS_MAX)
             return false;
-        c->in = equal(a, values, n);
         c->missing_ok = has_null(values, n);
-        return true;
+        return equal(a, values, n, &c->in);
     case MATCH_REGEX:
         return regex(a, m, &c->in);
     default:
@@ -324,9 +330,12 @@ static void add(struct conjuncts *c, const struct conjunct *q)
     if (c->n == c->cap) {
         size_t cap = c->cap == 0 ? 4 : c->cap * 2;
 
-        c->v = arena_regrow(c->a, c->v, c->cap * sizeof(*c->v), cap * sizeof(*c->v));
-        if (c->v == NULL)
-            abort();
+        struct conjunct *grown =
+            arena_regrow(c->a, c->v, c->cap * sizeof(*c->v), cap * sizeof(*c->v));
+
+        if (grown == NULL) /* wider bounds do, too */
+            return;
+        c->v = grown;
         c->cap = cap;
     }
     c->v[c->n++] = *q;

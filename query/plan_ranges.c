@@ -45,34 +45,43 @@ int key_range_cmp(const struct key_range *r, struct bytes key)
     return 0;
 }
 
-static struct bytes append(struct arena *a, struct bytes prefix, struct bv v, bool descending)
+/* False: memory is out. */
+static bool append(struct arena *a, struct bytes prefix, struct bv v, bool descending,
+                   struct bytes *ret)
 {
     struct ks_builder k;
     uint8_t *p;
 
     ks_init(&k, a);
     ks_append(&k, v, descending);
-    p = arena_alloc(a, prefix.len + k.len);
+    p = k.failed ? NULL : arena_try(a, prefix.len + k.len);
+    if (p == NULL)
+        return false;
     if (prefix.len > 0)
         memcpy(p, prefix.p, prefix.len);
     memcpy(p + prefix.len, k.buf, k.len);
-    return (struct bytes){p, prefix.len + k.len};
+    *ret = (struct bytes){p, prefix.len + k.len};
+    return true;
 }
 
-/* The range of one interval of a field behind a prefix of points. */
-static struct key_range narrow(struct arena *a, struct bytes prefix, const struct interval *v,
-                               bool descending)
+/* The range of one interval of a field behind a prefix of points. False: memory is out. */
+static bool narrow(struct arena *a, struct bytes prefix, const struct interval *v, bool descending,
+                   struct key_range *ret)
 {
     bool low_end = v->lo.type == BV_MINKEY && !v->lo_open;
     bool high_end = v->hi.type == BV_MAXKEY && !v->hi_open;
-    struct bytes lo = low_end ? prefix : append(a, prefix, v->lo, descending);
-    struct bytes hi = high_end ? prefix : append(a, prefix, v->hi, descending);
+    struct bytes lo = prefix, hi = prefix;
 
+    if ((!low_end && !append(a, prefix, v->lo, descending, &lo)) ||
+        (!high_end && !append(a, prefix, v->hi, descending, &hi)))
+        return false;
     /* Open at the low end: ascending the range begins behind its keys, descending it ends before.
      */
     if (descending)
-        return (struct key_range){hi, lo, v->hi_open, !v->lo_open};
-    return (struct key_range){lo, hi, v->lo_open, !v->hi_open};
+        *ret = (struct key_range){hi, lo, v->hi_open, !v->lo_open};
+    else
+        *ret = (struct key_range){lo, hi, v->lo_open, !v->hi_open};
+    return true;
 }
 
 static size_t in_key_order(const struct intervals *x, size_t i, bool descending)
@@ -96,12 +105,14 @@ void plan_ranges(struct arena *a, struct plan *p)
             break;
         if (x->n * n > RANGES_MAX)
             break;
-        next = ARENA_ARRAY(a, struct key_range, x->n * n + 1);
-        for (size_t i = 0; i < n; i++) {
-            for (size_t j = 0; j < x->n; j++)
-                next[m++] =
-                    narrow(a, ranges[i].from, &x->v[in_key_order(x, j, descending)], descending);
+        next = ARENA_TRY_ARRAY(a, struct key_range, x->n * n + 1);
+        for (size_t i = 0; next != NULL && i < n * x->n; i++, m++) {
+            if (!narrow(a, ranges[i / x->n].from, &x->v[in_key_order(x, i % x->n, descending)],
+                        descending, &next[m]))
+                next = NULL;
         }
+        if (next == NULL) /* no memory: wider ranges do, too */
+            break;
         ranges = next;
         n = m;
         if (!intervals_are_points(*x))

@@ -90,7 +90,9 @@ static int add_child(struct pparser *c, struct pnode *p, const char *name, size_
 {
     struct pnode *n = ARENA_NEW(c->a, struct pnode);
 
-    n->name = arena_strndup(c->a, name, len);
+    n->name = arena_try_strndup(c->a, name, len);
+    if (n->name == NULL)
+        return op_no_memory(c->op);
     n->len = (uint32_t)len;
     if (p->n == p->cap)
         TRY_RETURN(grow(c, p));
@@ -276,8 +278,10 @@ static int parse_elem_match(struct pparser *c, const char *path, struct bv opera
 /* "a.b.$": a.b is included, and reduced to the element that the filter matched. */
 static int parse_positional(struct pparser *c, const char *path, struct bv v)
 {
-    char *stem = arena_strndup(c->a, path, strlen(path) - 2);
+    char *stem = arena_try_strndup(c->a, path, strlen(path) - 2);
 
+    if (stem == NULL)
+        return op_no_memory(c->op);
     TRY_RETURN(check_name(c, stem, 0));
     if (!bv_truthy(v) || !(bv_is_number(v) || v.type == BV_BOOL))
         return op_fail(c->op, 31395, "positional projection cannot be used with exclusion");
@@ -450,7 +454,7 @@ int projection_parse(struct op *op, struct arena *a, struct bv spec, enum projec
 
     c.p = ARENA_NEW(a, struct projection);
     c.p->filter = filter;
-    spec = bv_dup(a, spec);
+    TRY_RETURN(op_dup(op, a, spec, &spec));
     rc = use == PROJECT_UNSET ? parse_unset(&c, spec) : parse_fields(&c, spec);
     if (rc == 0)
         rc = finish(&c);

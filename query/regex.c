@@ -8,6 +8,7 @@
 #include <pcre2.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 
 #define STEP_LIMIT     10000000u /* backtracking steps of one search: some tenths of a second */
 #define HEAP_LIMIT_KIB (32u * 1024)
@@ -50,12 +51,10 @@ static struct scratch *scratch_get(uint32_t pairs)
     pthread_once(&scratch_once, scratch_key_make);
     s = pthread_getspecific(scratch_key);
     if (s == NULL) {
-        s = calloc(1, sizeof(*s));
-        if (s == NULL)
-            abort();
+        s = mem_must_zero(1, sizeof(*s));
         s->limits = pcre2_match_context_create(NULL);
         if (s->limits == NULL || pthread_setspecific(scratch_key, s) != 0)
-            abort();
+            mem_out(sizeof(*s), __builtin_return_address(0));
         pcre2_set_match_limit(s->limits, STEP_LIMIT);
         pcre2_set_heap_limit(s->limits, HEAP_LIMIT_KIB);
     }
@@ -64,7 +63,7 @@ static struct scratch *scratch_get(uint32_t pairs)
         s->pairs = pairs < 16 ? 16 : pairs;
         s->data = pcre2_match_data_create(s->pairs, NULL);
         if (s->data == NULL)
-            abort();
+            mem_out(s->pairs * 2 * sizeof(size_t), __builtin_return_address(0));
     }
     return s;
 }

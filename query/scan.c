@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "base/mem.h"
 #include "query/scan_internal.h"
 
 #define CHECK_ROWS 256 /* rows between two looks at interrupts and the deadline */
@@ -23,7 +24,7 @@ enum place {
     PLACE_START, /* nothing read of the collection, or of the range in hand */
     PLACE_ON,    /* the storage cursor stands on the last row looked at */
     PLACE_SAVED, /* no storage cursor: rid and key tell the last row looked at */
-    PLACE_LOST,  /* a read failed: there is nothing to go on from */
+    PLACE_LOST,  /* a read failed, or memory was out: there is nothing to go on from */
     PLACE_END,
 };
 
@@ -269,7 +270,8 @@ static int next_row(struct scan *s, struct exec *x, struct bv *ret)
     if (s->place == PLACE_END)
         return 0;
     if (s->place == PLACE_LOST)
-        return op_fail(x->op, ERR_QUERY_PLAN_KILLED, "the scan has failed before");
+        return op_fail(x->op, ERR_QUERY_PLAN_KILLED,
+                       "the scan has failed before, or had no memory to keep its place");
     switch (s->plan.kind) {
     case PLAN_COLLSCAN:
         return next_record(s, x, ret);
@@ -340,18 +342,22 @@ static int scan_next(struct stage *base, struct exec *x, struct bv *ret, bool *r
     }
 }
 
-static void keep_key(struct scan *s)
+/* False: memory is out. */
+static bool keep_key(struct scan *s)
 {
     struct bytes key = icursor_key(s->index);
 
     if (key.len > s->key_cap) {
+        uint8_t *grown = mem_try_resize(s->key, key.len * 2);
+
+        if (grown == NULL)
+            return false;
+        s->key = grown;
         s->key_cap = key.len * 2;
-        s->key = realloc(s->key, s->key_cap);
-        if (s->key == NULL)
-            abort();
     }
     memcpy(s->key, key.p, key.len);
     s->key_len = key.len;
+    return true;
 }
 
 static void scan_save(struct stage *base, struct exec *x)
@@ -360,9 +366,7 @@ static void scan_save(struct stage *base, struct exec *x)
 
     (void)x;
     if (s->place == PLACE_ON) {
-        if (s->index != NULL)
-            keep_key(s);
-        s->place = PLACE_SAVED;
+        s->place = s->index == NULL || keep_key(s) ? PLACE_SAVED : PLACE_LOST;
     }
     icursor_close(s->index);
     tcursor_close(s->records);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "query/sort_key.h"
 #include "query/stage.h"
 #include "storage/spill.h"
@@ -48,7 +49,7 @@ static struct row *row_new(const struct sort *sort, struct op *op, struct bv doc
                            const struct bv *keys)
 {
     size_t head = sizeof(struct row) + sort->spec.n * sizeof(struct bv);
-    struct row *row = malloc(head + doc.len);
+    struct row *row = mem_try(head + doc.len);
     uint8_t *copy;
 
     if (row == NULL) {
@@ -92,7 +93,7 @@ static int reserve(struct sort *sort, struct op *op)
 
     if (sort->n < sort->cap)
         return 0;
-    rows = realloc(sort->rows, cap * sizeof(*rows));
+    rows = mem_try_resize(sort->rows, cap * sizeof(*rows));
     if (rows == NULL)
         return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory sorting");
     sort->bytes += (cap - sort->cap) * sizeof(*rows);
@@ -355,7 +356,7 @@ int sort_new(struct op *op, struct arena *a, struct bv spec, int64_t limit, bool
         return 0;
     }
     sort = stage_new(a, sizeof(*sort), &sort_ops, BV_NONE);
-    sort->pattern = bv_dup(a, spec);
+    TRY_RETURN(op_dup(op, a, spec, &sort->pattern));
     TRY_RETURN(sort_spec_parse(op, a, spec, &sort->spec));
     sort->limit = limit;
     sort->allow_disk = allow_disk_use;

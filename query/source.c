@@ -40,18 +40,21 @@ static int rows_next(struct stage *s, struct exec *x, struct bv *ret, bool *ret_
 
 static const struct stage_ops rows_ops = {.name = "QUEUE", .next = rows_next};
 
-struct stage *source_rows(struct arena *a, const struct bv *docs, size_t n,
-                          const struct match *filter)
+int source_rows(struct op *op, struct arena *a, const struct bv *docs, size_t n,
+                const struct match *filter, struct stage **ret)
 {
     struct rows_stage *r = ARENA_NEW(a, struct rows_stage);
 
     r->base.ops = &rows_ops;
-    r->docs = ARENA_ARRAY(a, struct bv, n + 1);
+    r->docs = ARENA_TRY_ARRAY(a, struct bv, n + 1);
+    if (r->docs == NULL)
+        return op_no_memory(op);
     for (size_t i = 0; i < n; i++)
-        r->docs[i] = bv_dup(a, docs[i]);
+        TRY_RETURN(op_dup(op, a, docs[i], &r->docs[i]));
     r->n = n;
     r->filter = filter;
-    return &r->base;
+    *ret = &r->base;
+    return 0;
 }
 
 /* --- views of the server's own state --------------------------------------------------------- */
@@ -62,7 +65,7 @@ struct doc_list {
     size_t n, cap;
 };
 
-static void list_add(struct doc_list *l, struct bv doc)
+static int list_add(struct doc_list *l, struct op *op, struct bv doc)
 {
     if (l->n == l->cap) {
         size_t cap = l->cap == 0 ? 16 : l->cap * 2;
@@ -70,11 +73,13 @@ static void list_add(struct doc_list *l, struct bv doc)
             arena_regrow(l->arena, l->docs, l->cap * sizeof(*grown), cap * sizeof(*grown));
 
         if (grown == NULL)
-            abort();
+            return op_no_memory(op);
         l->docs = grown;
         l->cap = cap;
     }
-    l->docs[l->n++] = bv_dup(l->arena, doc);
+    TRY_RETURN(op_dup(op, l->arena, doc, &l->docs[l->n]));
+    l->n++;
+    return 0;
 }
 
 /* Rows that may be many or as large as documents are read a page at a time. */
@@ -83,6 +88,7 @@ struct paged_stage {
     const struct match *filter;
     /* Calls add_row() with the rows from the position on. */
     int (*read)(struct op *op, struct paged_stage *s);
+    struct op *op; /* of the page being read */
     struct arena page;
     struct doc_list docs; /* in the page */
     size_t at, bytes;
@@ -98,7 +104,7 @@ enum { PAGE_BYTES = 1024 * 1024, PAGE_FULL = -1000 /* ends a walk; no error */ }
 
 static int add_row(struct paged_stage *s, struct bv doc)
 {
-    list_add(&s->docs, doc);
+    TRY_RETURN(list_add(&s->docs, s->op, doc));
     s->bytes += doc.len;
     return s->bytes < PAGE_BYTES ? 0 : PAGE_FULL;
 }
@@ -150,6 +156,7 @@ static int next_page(struct paged_stage *s, struct op *op)
 
     arena_reset(&s->page);
     s->docs = (struct doc_list){.arena = &s->page};
+    s->op = op;
     s->at = s->bytes = 0;
     rc = s->read(op, s);
     s->last_page = rc == 0;
@@ -209,7 +216,7 @@ static struct stage *paged_source(struct arena *a, const struct match *filter,
 static int repl_config(struct op *op, struct doc_list *l)
 {
     if (op->database->repl_config != NULL)
-        list_add(l, op->database->repl_config(op));
+        return list_add(l, op, op->database->repl_config(op));
     return 0;
 }
 
@@ -266,8 +273,7 @@ static int view_source(struct op *op, struct arena *a, size_t view, const struct
     struct doc_list l = {.arena = a};
 
     TRY_RETURN(views[view].list(op, &l));
-    *ret = source_rows(a, l.docs, l.n, s->filter);
-    return 0;
+    return source_rows(op, a, l.docs, l.n, s->filter, ret);
 }
 
 int source_check_uuid(struct op *op, const char *ns, struct bv uuid)
@@ -302,8 +308,7 @@ int source_new(struct op *op, struct arena *a, const struct source_spec *s, stru
     if (view < NVIEWS)
         TRY_RETURN(collection_uuid_check(op, s->ns, NULL, s->uuid));
     if (view < NVIEWS && views[view].needs_oplog && oplog_hidden(op->database->oplog)) {
-        *ret = source_rows(a, NULL, 0, NULL);
-        return 0;
+        return source_rows(op, a, NULL, 0, NULL, ret);
     }
     if (view < NVIEWS && views[view].list != NULL)
         return view_source(op, a, view, s, ret);

@@ -33,7 +33,7 @@ const char *source_virtual_at(size_t i);
 bool source_exists(struct database *db, const char *ns);
 
 /* Rows that are already there: documents copied to the arena, then tested by `filter`. */
-struct stage *source_rows(struct arena *a, const struct bv *docs, size_t n,
-                          const struct match *filter);
+int source_rows(struct op *op, struct arena *a, const struct bv *docs, size_t n,
+                const struct match *filter, struct stage **ret) MUST_CHECK;
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "query/ddl_internal.h"
 #include "query/txn_internal.h"
 
@@ -16,10 +17,8 @@ enum { PAUSE_MS_MIN = 1, PAUSE_MS_MAX = 50 };
 
 struct txn_table *txn_table_new(void)
 {
-    struct txn_table *t = calloc(1, sizeof(*t));
+    struct txn_table *t = mem_must_zero(1, sizeof(*t));
 
-    if (t == NULL)
-        abort();
     atomic_init(&t->lock_wait_ms, LOCK_WAIT_MS);
     atomic_init(&t->entry_ops, INT32_MAX);
     waitlist_init(&t->waiters);
@@ -82,9 +81,7 @@ static int new_txn(struct op *op, bool read_only, struct txn **ret)
         return op_fail(op, ERR_RESOURCE_EXHAUSTED,
                        "too many transactions and snapshots are open (%d)", LIMIT_TRANSACTIONS);
     }
-    t = calloc(1, sizeof(*t));
-    if (t == NULL)
-        abort();
+    t = mem_must_zero(1, sizeof(*t));
     t->db = op->database;
     t->read_only = read_only;
     t->lsid = BV_NONE;

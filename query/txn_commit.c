@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "oplog/append.h"
 #include "oplog/retry.h"
 #include "query/ddl_internal.h"
@@ -54,7 +55,7 @@ static struct txn_op *new_op(struct txn *t)
 {
     if (t->nops == t->cap) {
         size_t cap = t->cap == 0 ? 16 : t->cap * 2;
-        struct txn_op *grown = realloc(t->ops, cap * sizeof(*grown));
+        struct txn_op *grown = mem_try_resize(t->ops, cap * sizeof(*grown));
 
         if (grown == NULL)
             return NULL;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/mutex.h"
 #include "query/date.h"
 
@@ -219,10 +220,8 @@ static bool read_transitions(const uint8_t *p, const struct header *h, struct tz
     const uint8_t *index = p + h->time * 8, *types = index + h->time;
 
     z->n = h->time;
-    z->at_s = calloc(h->time + 1, sizeof(*z->at_s));
-    z->after_s = calloc(h->time + 1, sizeof(*z->after_s));
-    if (z->at_s == NULL || z->after_s == NULL)
-        abort();
+    z->at_s = mem_must_zero(h->time + 1, sizeof(*z->at_s));
+    z->after_s = mem_must_zero(h->time + 1, sizeof(*z->after_s));
     z->first_s = (int32_t)be32(types);
     for (uint32_t i = 0; i < h->time; i++) {
         if (index[i] >= h->type)
@@ -267,9 +266,7 @@ struct tz_zone *tz_parse(const uint8_t *bytes, size_t len, const char *name)
     len -= skip + HEADER_BYTES;
     if (len < data_bytes(&h, 8))
         return NULL;
-    z = calloc(1, sizeof(*z));
-    if (z == NULL)
-        abort();
+    z = mem_must_zero(1, sizeof(*z));
     snprintf(z->name, sizeof(z->name), "%s", name);
     if (!read_transitions(bytes, &h, z)) {
         tz_zone_free(z);
@@ -320,9 +317,8 @@ static struct tz_zone *read_zone(const char *name)
     f = fopen(path, "rbe");
     if (f == NULL)
         return NULL;
-    bytes = malloc(ZONE_FILE_MAX);
-    if (bytes != NULL)
-        z = tz_parse(bytes, fread(bytes, 1, ZONE_FILE_MAX, f), name);
+    bytes = mem_must(ZONE_FILE_MAX);
+    z = tz_parse(bytes, fread(bytes, 1, ZONE_FILE_MAX, f), name);
     free(bytes);
     fclose(f);
     return z;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/mem.h"
 #include "query/ddl_internal.h"
 #include "query/write_internal.h"
 
@@ -347,7 +348,7 @@ int writer_collect(struct writer *w, struct exec *x, struct arena *a, const stru
             int64_t *grown;
 
             cap = cap == 0 ? 64 : cap * 2;
-            grown = realloc(rids, cap * sizeof(*rids));
+            grown = mem_try_resize(rids, cap * sizeof(*rids));
             if (grown == NULL) {
                 rc = op_fail(w->op, ERR_EXCEEDED_MEMORY_LIMIT, "too many documents to change");
                 goto fail;
@@ -393,7 +394,7 @@ int writer_find_one(struct writer *w, struct exec *x, struct arena *a, const str
     }
     TRY(stage_next(last, x, &doc, &more));
     if (!bv_is_missing(doc)) {
-        doc = bv_dup(&x->scratch, doc);
+        TRY(op_dup(w->op, &x->scratch, doc, &doc));
         rid = last == scan ? scan_rid(scan) : -1;
     }
     stage_save(last, x);
@@ -423,7 +424,7 @@ int writer_upsert(struct writer *w, struct exec *x, const struct update *u,
 
     TRY_RETURN(update_upsert_doc(u, &x->ev, filter, &doc));
     TRY_RETURN(document_prepare(w->op, &w->op->arena, doc, writer_now_ts(w), &doc));
-    doc = bv_dup(&w->op->arena, doc);
+    TRY_RETURN(op_dup(w->op, &w->op->arena, doc, &doc));
     if (w->coll == NULL) {
         exec_end(x); /* its snapshot is older than the collection */
         TRY_RETURN(writer_create(w));

@@ -39,8 +39,7 @@ static int show(struct job *j, struct bv doc, struct bv *ret)
 {
     if (j->fields != NULL)
         TRY_RETURN(projection_apply(j->fields, &j->x->ev, doc, &doc));
-    *ret = bv_dup(&j->w->op->arena, doc);
-    return 0;
+    return op_dup(j->w->op, &j->w->op->arena, doc, ret);
 }
 
 /* What a retry of this statement will be told. */

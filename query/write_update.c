@@ -2,6 +2,7 @@
 /* Updates: of the first match, of all matches, and upserts. */
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "query/write_internal.h"
 
 /* One statement at work. */
@@ -207,9 +208,7 @@ static int update_many(struct job *j, struct update_outcome *ret)
         free(rids);
         return j->s->upsert ? update_one(j, ret) : 0;
     }
-    c = malloc(sizeof(*c));
-    if (c == NULL)
-        abort();
+    c = mem_must(sizeof(*c));
     rc = update_rids(j, c, rids, n, ret);
     free(c);
     free(rids);

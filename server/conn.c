@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "server/server.h"
 
 /* A client that sends a byte and no more shall not hold much. */
@@ -67,7 +68,7 @@ static bool reserve_input(struct conn *c, size_t arrived, size_t want)
         return true;
     if (!claim_bytes(in_flight, cap - c->in_cap, LIMIT_IN_FLIGHT_BYTES))
         return false;
-    p = realloc(c->in, cap);
+    p = mem_try_resize(c->in, cap);
     if (p == NULL) {
         give_back_bytes(in_flight, cap - c->in_cap);
         return false;
@@ -155,7 +156,7 @@ enum conn_input conn_next_message(struct conn *c, uint8_t *scratch, struct error
     return next_buffered(c, err, ret, ret_len);
 }
 
-void conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep)
+bool conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep)
 {
     bool buffered = c->in != NULL && msg == c->in + c->in_off;
 
@@ -165,19 +166,20 @@ void conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep
             *keep = c->in;
             c->in = NULL;
             c->in_off = c->in_len = c->in_cap = 0;
-            return;
+            return true;
         }
-        *keep = malloc(len);
+        *keep = mem_try(len);
         if (*keep == NULL)
-            abort();
+            return false;
         memcpy(*keep, msg, len);
     }
     if (!buffered)
-        return;
+        return true;
     c->amid_since_us = 0;
     c->in_off += len;
     if (c->in_off == c->in_len)
         drop_input(c);
+    return true;
 }
 
 /* Room for so many bytes of a reply that waits for a slow reader. */
@@ -190,7 +192,7 @@ static bool reserve_output(struct conn *c, size_t n)
                   {"conn", LOG_NUM(c->id)}, );
         return false;
     }
-    c->out = malloc(n);
+    c->out = mem_try(n);
     if (c->out == NULL) {
         give_back_bytes(unsent, n);
         return false;
@@ -273,11 +275,9 @@ bool conn_stalled(const struct conn *c, int64_t now_us)
 
 void conn_set_client(struct conn *c, struct bv client, const char *app_name)
 {
-    uint8_t *doc = malloc(client.len);
-    char *name = app_name == NULL ? NULL : strdup(app_name);
+    uint8_t *doc = mem_must(client.len);
+    char *name = app_name == NULL ? NULL : mem_must_strdup(app_name);
 
-    if (doc == NULL || (app_name != NULL && name == NULL))
-        abort();
     memcpy(doc, client.p, client.len);
     mutex_lock(&c->mx);
     c->client = doc;
@@ -329,8 +329,6 @@ const char *conn_me(struct conn *c)
         inet_ntop(AF_INET, &in4->sin_addr, ip, sizeof(ip));
         snprintf(text, sizeof(text), "%s:%u", ip, ntohs(in4->sin_port));
     }
-    c->me = strdup(text);
-    if (c->me == NULL)
-        abort();
+    c->me = mem_must_strdup(text);
     return c->me;
 }

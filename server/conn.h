@@ -71,8 +71,9 @@ enum conn_input {
 enum conn_input conn_next_message(struct conn *c, uint8_t *scratch, struct error *err,
                                   const uint8_t **ret, size_t *ret_len, bool *ret_dry);
 /* Done with the message that conn_next_message() gave. If `keep` is set the caller needs it for
- * longer: it gets heap memory of its own (freed with free()), without a copy where that can be. */
-void conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep);
+ * longer: it gets heap memory of its own (freed with free()), without a copy where that can be.
+ * False: there is none, and nothing has changed. */
+bool conn_consume(struct conn *c, const uint8_t *msg, size_t len, uint8_t **keep);
 
 enum conn_output {
     OUTPUT_SENT,

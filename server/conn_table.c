@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "server/executor_internal.h"
 #include "server/server.h"
 
@@ -82,9 +83,7 @@ static struct conn *conn_take(struct executor *ex)
     if (c != NULL) {
         ex->free_conns = c->queue_next;
     } else if (slot < ex->server->settings.max_connections) {
-        c = calloc(1, sizeof(*c));
-        if (c == NULL)
-            abort();
+        c = mem_must_zero(1, sizeof(*c));
         mutex_init(&c->mx);
         c->slot = slot;
         c->server = ex->server;
@@ -112,7 +111,7 @@ static char *describe_peer(const struct sockaddr_storage *ss)
         inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
         snprintf(text, sizeof(text), "[%s]:%u", ip, ntohs(in6->sin6_port));
     }
-    return strdup(text);
+    return mem_must_strdup(text);
 }
 
 /* A peer that is gone without a word is found out in about five minutes. */

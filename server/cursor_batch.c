@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "server/cursors_internal.h"
 #include "server/failpoints.h"
 #include "server/server.h"
@@ -18,6 +19,7 @@
 #include "server/transactions.h"
 
 enum { AWAIT_DEFAULT_MS = 1000 };
+enum { REPLY_END_BYTES = 1024 }; /* id, ns' name, ok, the times, and a write concern error */
 
 struct batch {
     struct cursor_entry *e;
@@ -40,32 +42,34 @@ static bool batch_full(const struct batch *b)
 }
 
 /* Puts a row into the batch, or keeps it for the next one when it does not fit. */
-static bool put_row(struct batch *b, struct bv row)
+static int put_row(struct batch *b, struct op *op, struct bv row, bool *ret_fits)
 {
     struct qcursor *c = b->e->c;
 
-    if (b->n > 0 && b->bytes + row.len > LIMIT_BATCH_BYTES) {
-        b->e->stash = malloc(row.len);
+    *ret_fits = b->n == 0 || b->bytes + row.len <= LIMIT_BATCH_BYTES;
+    if (!*ret_fits) {
+        b->e->stash = mem_try(row.len);
         if (b->e->stash == NULL)
-            abort();
+            return op_no_memory(op);
         memcpy(b->e->stash, row.p, row.len);
-        return false;
+        return 0;
     }
     bw_bv(b->w, NULL, row);
+    if (b->w->failed)
+        return op_no_memory(op);
     b->n++;
     b->bytes += row.len;
     b->e->delivered++;
-    if (c->ops->delivered != NULL)
-        c->ops->delivered(c, row);
-    return true;
+    return c->ops->delivered == NULL ? 0 : c->ops->delivered(c, op, row);
 }
 
 static int fill(struct batch *b, struct exec *x)
 {
     struct qcursor *c = b->e->c;
+    bool fits;
 
     if (b->e->stash != NULL) {
-        put_row(b, bv_doc(b->e->stash)); /* the first row of a batch always fits */
+        TRY_RETURN(put_row(b, x->op, bv_doc(b->e->stash), &fits)); /* a first row always fits */
         free(b->e->stash);
         b->e->stash = NULL;
     }
@@ -82,7 +86,8 @@ static int fill(struct batch *b, struct exec *x)
             return op_fail(x->op, ERR_BSON_TOO_LARGE,
                            "BSONObj size: %u (0x%X) is invalid. Size must be between 0 and %d",
                            row.len, row.len, LIMIT_INTERNAL_BYTES);
-        if (!put_row(b, row))
+        TRY_RETURN(put_row(b, x->op, row, &fits));
+        if (!fits)
             return 0;
         arena_reset(&x->scratch);
         if (c->invalidated)
@@ -106,7 +111,9 @@ static void begin_reply(struct request *rq, const struct batch_opts *o)
     bw_arr_begin(&rq->reply, o->field);
 }
 
-static void end_reply(struct request *rq, struct cursor_entry *e, int64_t id)
+/* Closes the batch, and makes room for what every reply ends with: whatever fails, fails while
+ * there is no cursor that the client does not know of. */
+static int end_batch(struct request *rq, struct cursor_entry *e)
 {
     struct bw *w = &rq->reply;
     struct qcursor *c = e->c;
@@ -118,8 +125,15 @@ static void end_reply(struct request *rq, struct cursor_entry *e, int64_t id)
         bw_bool(w, "invalidated", true);
     if (e->at_cluster_time != 0)
         bw_ts(w, "atClusterTime", e->at_cluster_time);
+    return bw_room(w, strlen(c->ns) + REPLY_END_BYTES) ? 0 : op_no_memory(&rq->op);
+}
+
+static void end_reply(struct request *rq, struct cursor_entry *e, int64_t id)
+{
+    struct bw *w = &rq->reply;
+
     bw_i64(w, "id", id);
-    bw_str(w, "ns", c->ns);
+    bw_str(w, "ns", e->c->ns);
     bw_end(w);
 }
 
@@ -146,10 +160,8 @@ static void prefix_error(struct request *rq, int rc)
 static struct cursor_entry *entry_new(struct request *rq, struct qcursor *c,
                                       const struct batch_opts *o)
 {
-    struct cursor_entry *e = calloc(1, sizeof(*e));
+    struct cursor_entry *e = mem_must_zero(1, sizeof(*e));
 
-    if (e == NULL)
-        abort();
     e->c = c;
     e->has_lsid = !bv_is_missing(rq->lsid);
     if (e->has_lsid)
@@ -191,6 +203,9 @@ int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch
         prefix_error(rq, rc);
         goto out;
     }
+    rc = end_batch(rq, e);
+    if (rc != 0)
+        goto out;
     if (b.ended || o->single) {
         end_reply(rq, e, 0);
         goto out;
@@ -321,6 +336,11 @@ int cursor_get_more(struct request *rq, int64_t id, const char *ns, const struct
         prefix_error(rq, rc);
         if (!cursor_survives(e, rc))
             cursor_doom(rq);
+        return rc;
+    }
+    rc = end_batch(rq, e);
+    if (rc != 0) {
+        cursor_doom(rq);
         return rc;
     }
     if (b.ended) {

@@ -3,6 +3,7 @@
  * One hash table under one mutex, which is never held while a cursor is run or freed: a cursor is
  * first taken out of the table, or pinned.
  */
+#include "base/mem.h"
 #include "server/cursors_internal.h"
 
 #include <stdlib.h>
@@ -29,17 +30,13 @@ struct cursors {
 
 struct cursors *cursors_new(int64_t max)
 {
-    struct cursors *cs = calloc(1, sizeof(*cs));
+    struct cursors *cs = mem_must_zero(1, sizeof(*cs));
 
-    if (cs == NULL)
-        abort();
     cs->max = max;
     mutex_init(&cs->mx);
     cs->nbuckets = BUCKETS_FIRST;
     cs->idle_tail = &cs->idle;
-    cs->buckets = calloc(cs->nbuckets, sizeof(struct cursor_entry *));
-    if (cs->buckets == NULL)
-        abort();
+    cs->buckets = mem_must_zero(cs->nbuckets, sizeof(struct cursor_entry *));
     return cs;
 }
 
@@ -68,7 +65,7 @@ static struct cursor_entry **find_locked(struct cursors *cs, int64_t id)
 static void grow_locked(struct cursors *cs)
 {
     size_t n = cs->nbuckets * 2;
-    struct cursor_entry **now = calloc(n, sizeof(struct cursor_entry *));
+    struct cursor_entry **now = mem_try_zero(n, sizeof(struct cursor_entry *));
 
     if (now == NULL)
         return; /* longer chains, then */

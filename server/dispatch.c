@@ -213,8 +213,11 @@ static bool reply_failed(struct request *rq)
 {
     if (!rq->reply.failed)
         return false;
-    op_fail(&rq->op, ERR_BSON_TOO_LARGE, "the reply of %s is too large",
-            rq->cmd == NULL ? "the command" : rq->cmd->name);
+    if (rq->reply.no_memory)
+        op_no_memory(&rq->op);
+    else
+        op_fail(&rq->op, ERR_BSON_TOO_LARGE, "the reply of %s is too large",
+                rq->cmd == NULL ? "the command" : rq->cmd->name);
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "server/executor_internal.h"
 #include "server/serve.h"
 #include "server/server.h"
@@ -109,10 +110,8 @@ void executor_queue_schema(struct executor *ex, struct conn *c)
 
 void executor_schema_task(struct executor *ex, void (*fn)(void *arg), void *arg)
 {
-    struct task *t = malloc(sizeof(*t));
+    struct task *t = mem_must(sizeof(*t));
 
-    if (t == NULL)
-        abort();
     *t = (struct task){NULL, fn, arg};
     mutex_lock(&ex->schema_mx);
     *ex->tasks_tail = t;
@@ -174,16 +173,14 @@ static void *thread_main(void *p)
 static void spawn(struct executor *ex, void (*body)(struct executor *ex, struct worker *w),
                   struct worker w)
 {
-    struct thread_arg *t = malloc(sizeof(*t));
+    struct thread_arg *t = mem_must(sizeof(*t));
     pthread_attr_t attr;
     pthread_t id;
 
-    if (t == NULL)
-        abort();
     w.ex = ex;
     *t = (struct thread_arg){ex, body, w};
-    if (!w.schema && (t->worker.scratch = malloc(CONN_SCRATCH_BYTES)) == NULL)
-        abort();
+    if (!w.schema)
+        t->worker.scratch = mem_must(CONN_SCRATCH_BYTES);
     mutex_lock(&ex->threads_mx);
     ex->threads++;
     mutex_unlock(&ex->threads_mx);
@@ -423,17 +420,15 @@ static void timer_body(struct executor *ex, struct worker *w)
 struct executor *executor_new(struct server *s)
 {
     struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = EVENT_QUEUE};
-    struct executor *ex = calloc(1, sizeof(*ex));
+    struct executor *ex = mem_must_zero(1, sizeof(*ex));
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (ex == NULL)
-        abort();
     ex->server = s;
     ex->base_workers = cpus < 2 ? 4 : cpus > 14 ? 16 : (int)cpus + 2;
     ex->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     ex->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    ex->conns = calloc(LIMIT_CONNECTIONS, sizeof(struct conn *));
-    if (ex->epoll_fd < 0 || ex->event_fd < 0 || ex->conns == NULL)
+    ex->conns = mem_must_zero(LIMIT_CONNECTIONS, sizeof(struct conn *));
+    if (ex->epoll_fd < 0 || ex->event_fd < 0)
         abort();
     mutex_init(&ex->mx);
     mutex_init(&ex->schema_mx);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/mutex.h"
 #include "server/conn.h"
 
@@ -41,9 +42,9 @@ static struct failpoint_data *data_new(struct bv doc)
 
     if (bv_is_missing(doc))
         doc = bv_empty_doc;
-    d = malloc(sizeof(*d) + doc.len);
+    d = mem_try(sizeof(*d) + doc.len);
     if (d == NULL)
-        abort();
+        return NULL;
     memcpy(d->bytes, doc.p, doc.len);
     d->doc = bv_doc(d->bytes);
     d->refs = 1;
@@ -82,6 +83,8 @@ int failpoint_set(struct op *op, const char *name, const struct failpoint_settin
     if (p == NULL)
         return op_fail(op, ERR_FAIL_POINT_SET_FAILED, "%.200s not found", name);
     d = set->mode == FAILPOINT_OFF ? NULL : data_new(set->data);
+    if (d == NULL && set->mode != FAILPOINT_OFF)
+        return op_no_memory(op);
     mutex_lock(&points_mx);
     data_put_locked(p->data);
     p->data = d;

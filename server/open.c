@@ -7,6 +7,7 @@
 #include "base/age_clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/op.h"
 #include "oplog/retry.h"
 #include "query/ddl.h"
@@ -98,11 +99,9 @@ int database_open(struct server *s, struct error *err)
                                           .retention_seconds = set->oplog_retention_seconds,
                                           .max_entries = set->oplog_max_entries,
                                           .hidden = set->no_oplog};
-    struct opened *o = calloc(1, sizeof(*o));
+    struct opened *o = mem_must_zero(1, sizeof(*o));
     int rc;
 
-    if (o == NULL)
-        abort();
     age_clock_init(&o->retry_ages);
     o->db.host = s->host;
     o->db.repl_config = repl_config_doc;

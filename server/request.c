@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/failpoints.h"
@@ -30,9 +31,7 @@ struct request *request_new(struct server *s, struct conn *c)
         memset((char *)&rq->reply + sizeof(rq->reply), 0,
                sizeof(*rq) - offsetof(struct request, reply) - sizeof(rq->reply));
     } else {
-        rq = calloc(1, sizeof(*rq));
-        if (rq == NULL)
-            abort();
+        rq = mem_must_zero(1, sizeof(*rq));
     }
     op_init(&rq->op);
     rq->op.arena = kept;

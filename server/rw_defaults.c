@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/mutex.h"
 #include "query/find.h"
 #include "query/write.h"
@@ -18,10 +19,8 @@ struct rw_defaults {
 
 struct rw_defaults *rw_defaults_new(void)
 {
-    struct rw_defaults *d = calloc(1, sizeof(*d));
+    struct rw_defaults *d = mem_must_zero(1, sizeof(*d));
 
-    if (d == NULL)
-        abort();
     mutex_init(&d->mx);
     d->v.refreshed_wall_ms = clock_wall_ms();
     write_concern_implicit(&d->v.write);
@@ -48,7 +47,7 @@ void rw_defaults_get(struct rw_defaults *d, struct arena *a, struct rw_values *r
 
 void rw_defaults_set(struct rw_defaults *d, const struct rw_values *v)
 {
-    char *tag = v->has_write && v->write.tag != NULL ? strdup(v->write.tag) : NULL;
+    char *tag = v->has_write && v->write.tag != NULL ? mem_must_strdup(v->write.tag) : NULL;
 
     mutex_lock(&d->mx);
     free(d->tag);

@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "server/concerns.h"
 #include "server/dispatch.h"
 #include "server/server.h"
@@ -76,7 +77,7 @@ static int32_t next_request_id(void)
 static enum conn_output send_checksummed(struct conn *c, const uint8_t *head, struct bv doc)
 {
     size_t n = WIRE_MSG_HEAD_BYTES + doc.len;
-    uint8_t *msg = malloc(n + 4);
+    uint8_t *msg = mem_try(n + 4);
     struct iovec iov = {msg, n + 4};
     enum conn_output out;
     uint32_t sum;
@@ -142,18 +143,28 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Gives the request its message as memory of its own, since it will outlive this run. */
-static void keep_message(struct conn *c, struct request *rq)
+/* Gives the request its message as memory of its own, since it will outlive this run. False: memory
+ * is out. */
+static bool keep_message(struct conn *c, struct request *rq)
 {
     uint8_t *keep;
 
     if (rq->raw_owned)
-        return;
-    conn_consume(c, rq->raw, rq->raw_len, &keep);
+        return true;
+    if (!conn_consume(c, rq->raw, rq->raw_len, &keep))
+        return false;
     rq->raw = keep;
     rq->raw_owned = true;
     atomic_fetch_add_explicit(&rq->server->counters.in_flight_bytes, (int64_t)rq->raw_len,
                               memory_order_relaxed);
+    return true;
+}
+
+/* Done with the message of a request that does not own it. */
+static void pass_message(struct conn *c, struct request *rq)
+{
+    if (!rq->raw_owned)
+        (void)conn_consume(c, rq->raw, rq->raw_len, NULL);
 }
 
 /* True: parked, out of our hands. False: it was woken before; run again with *ret_reason. */
@@ -164,7 +175,6 @@ static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake
     if (rq->phase == REQUEST_RUN) {
         int64_t when = earlier(op->park_deadline_us, op->deadline_us);
 
-        keep_message(c, rq);
         request_rest(rq);
         if (when != 0)
             executor_timer_set(w->ex, rq, when);
@@ -190,10 +200,7 @@ static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake
 /* A client that allowed an exhaust series has sent more before its end. */
 static bool spoke_out_of_turn(struct conn *c, struct request *rq)
 {
-    if (!rq->exhaust || rq->phase != REQUEST_RUN)
-        return false;
-    keep_message(c, rq);
-    return c->in != NULL;
+    return rq->exhaust && rq->phase == REQUEST_RUN && c->in != NULL;
 }
 
 /* Takes a woken request off all lists. The caller then owns it alone again. */
@@ -217,7 +224,6 @@ static bool gone(struct conn *c)
 static void to_schema(struct worker *w, struct conn *c, struct request *rq)
 {
     ASSERT(!w->schema && rq->op.unpark == NULL);
-    keep_message(c, rq);
     request_rest(rq);
     rq->to_schema = true;
     rq->handed_on = true;
@@ -234,7 +240,10 @@ static bool after_reply(struct worker *w, struct conn *c, struct request *rq,
         return false;
     }
     if (rq->exhaust_reply && !rq->close_after) {
-        keep_message(c, rq);
+        if (!keep_message(c, rq)) {
+            close_conn(w, c);
+            return false;
+        }
         request_again(rq);
         if (output == OUTPUT_SENT) {
             *ret_again = true;
@@ -244,8 +253,7 @@ static bool after_reply(struct worker *w, struct conn *c, struct request *rq,
         return false;
     }
     c->close_when_sent = rq->close_after;
-    if (!rq->raw_owned)
-        conn_consume(c, rq->raw, rq->raw_len, NULL);
+    pass_message(c, rq);
     detach(c);
     executor_progress(w->ex);
     if (output == OUTPUT_SENT)
@@ -270,6 +278,13 @@ static bool advance(struct worker *w, struct conn *c)
             if (rc == 0)
                 FAULT(REPLY_BEFORE);
         }
+        if (rq->phase == REQUEST_RUN && (rc == INT_TO_SCHEMA || rc == INT_PARK) &&
+            !keep_message(c, rq)) {
+            unpark(w, rq);
+            op_no_memory(&rq->op);
+            reply_error(rq);
+            rc = 0;
+        }
         switch (rc) {
         case 0:
             if (rq->more_to_come_in)
@@ -284,8 +299,7 @@ static bool advance(struct worker *w, struct conn *c)
             break;
         case INT_NOREPLY:
         ended:
-            if (!rq->raw_owned)
-                conn_consume(c, rq->raw, rq->raw_len, NULL);
+            pass_message(c, rq);
             detach(c);
             executor_progress(w->ex);
             return true;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/mutex.h"
 #include "server/executor.h"
 #include "server/server.h"
@@ -47,19 +48,15 @@ static const uint8_t nobody[32] = {0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x1
 
 struct sessions *sessions_new(int64_t max)
 {
-    struct sessions *s = calloc(1, sizeof(*s));
+    struct sessions *s = mem_must_zero(1, sizeof(*s));
 
-    if (s == NULL)
-        abort();
     s->max = max;
     for (int i = 0; i < SHARDS; i++) {
         struct shard *sh = &s->shards[i];
 
         mutex_init(&sh->mx);
         sh->nbuckets = BUCKETS_FIRST;
-        sh->buckets = calloc(sh->nbuckets, sizeof(struct lsession *));
-        if (sh->buckets == NULL)
-            abort();
+        sh->buckets = mem_must_zero(sh->nbuckets, sizeof(struct lsession *));
     }
     return s;
 }
@@ -116,7 +113,7 @@ static struct lsession **find_locked(struct shard *sh, uint64_t hash, const stru
 static void grow_locked(struct shard *sh)
 {
     size_t n = sh->nbuckets * 2;
-    struct lsession **now = calloc(n, sizeof(struct lsession *));
+    struct lsession **now = mem_try_zero(n, sizeof(struct lsession *));
 
     mutex_assert_held(&sh->mx);
     if (now == NULL)
@@ -146,7 +143,7 @@ static struct lsession *get_locked(struct sessions *s, struct shard *sh, uint64_
     if (l == NULL) {
         if (atomic_load(&s->count) >= s->max)
             return NULL;
-        l = calloc(1, sizeof(*l));
+        l = mem_try_zero(1, sizeof(*l));
         if (l == NULL)
             return NULL;
         l->key = *k;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/mutex.h"
 #include "oplog/waitlist.h"
 #include "query/txn.h"
@@ -35,10 +36,8 @@ struct snapshots {
 
 struct snapshots *snapshots_new(void)
 {
-    struct snapshots *s = calloc(1, sizeof(*s));
+    struct snapshots *s = mem_must_zero(1, sizeof(*s));
 
-    if (s == NULL)
-        abort();
     mutex_init(&s->mx);
     waitlist_init(&s->waiting);
     atomic_init(&s->window_s, SNAPSHOT_WINDOW_DEFAULT_S);

@@ -44,7 +44,9 @@ static int documents(struct rows *r)
     TRY_RETURN(expr_eval(e, &ev, &list));
     if (list.type != BV_ARRAY)
         return op_fail(op, 5858203, "an array is expected for $documents");
-    r->docs = ARENA_ARRAY(&op->arena, struct bv, bv_count(list) + 1);
+    r->docs = ARENA_TRY_ARRAY(&op->arena, struct bv, bv_count(list) + 1);
+    if (r->docs == NULL)
+        return op_no_memory(op);
     it = biter(list);
     while (biter_next(&it, &elem)) {
         if (elem.v.type != BV_DOC)
@@ -98,7 +100,9 @@ static int current_op(struct rows *r)
     bw_init_array(&w, &op->arena);
     TRY_RETURN(ops_write(r->rq, &spec, &w));
     list = bw_done(&w);
-    r->docs = ARENA_ARRAY(&op->arena, struct bv, bv_count(list) + 1);
+    r->docs = ARENA_TRY_ARRAY(&op->arena, struct bv, bv_count(list) + 1);
+    if (r->docs == NULL)
+        return op_no_memory(op);
     it = biter(list);
     while (biter_next(&it, &e))
         r->docs[r->n++] = e.v;

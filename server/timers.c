@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 
 void timer_heap_init(struct timer_heap *h)
 {
@@ -49,9 +50,7 @@ bool timer_set(struct timer_heap *h, struct timer *t, int64_t when_us)
     timer_cancel(h, t);
     if (h->n == h->cap) {
         h->cap = h->cap == 0 ? 64 : h->cap * 2;
-        h->at = realloc(h->at, h->cap * sizeof(struct timer *));
-        if (h->at == NULL)
-            abort();
+        h->at = mem_must_resize(h->at, h->cap * sizeof(struct timer *));
     }
     t->when_us = when_us;
     h->n++;

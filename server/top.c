@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/mutex.h"
 
 /* A chain belongs to the shard of its index: SHARDS divides CHAINS. */
@@ -28,9 +29,8 @@ struct top {
 
 struct top *top_new(void)
 {
-    struct top *t = calloc(1, sizeof *t);
+    struct top *t = mem_must_zero(1, sizeof(*t));
 
-    ASSERT(t != NULL);
     for (int i = 0; i < SHARDS; i++)
         mutex_init(&t->shards[i].mx);
     return t;
@@ -114,8 +114,7 @@ static struct node *add_locked(struct top *t, const char *ns, uint32_t hash)
     mutex_assert_held(&s->mx);
     if (s->n == SHARD_MAX)
         free_nodes(t, hash % SHARDS); /* a client that names thousands starts their counts over */
-    n = calloc(1, sizeof *n + len);
-    ASSERT(n != NULL);
+    n = mem_must_zero(1, sizeof *n + len);
     memcpy(n->ns, ns, len);
     n->hash = hash;
     n->next = *chain;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "oplog/retry.h"
 #include "server/cursors.h"
 #include "server/server.h"
@@ -16,10 +17,8 @@
 
 struct transactions *transactions_new(void)
 {
-    struct transactions *t = calloc(1, sizeof(*t));
+    struct transactions *t = mem_must_zero(1, sizeof(*t));
 
-    if (t == NULL)
-        abort();
     mutex_init(&t->mx);
     t->lifetime_s = TXN_LIFETIME_DEFAULT_S;
     return t;
@@ -221,9 +220,7 @@ static int get_state(struct request *rq, struct session_txn **ret)
     int rc;
 
     if (st == NULL && rq->has_autocommit) {
-        st = calloc(1, sizeof(*st));
-        if (st == NULL)
-            abort();
+        st = mem_must_zero(1, sizeof(*st));
         st->all = rq->server->transactions;
         st->lsid = lsid_key(rq->lsid);
         TRY(load(rq, st));

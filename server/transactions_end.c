@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "server/cache_pressure.h"
 #include "server/executor.h"
 #include "server/server.h"
@@ -20,9 +21,7 @@ static void end_locked(struct session_txn *st, int code, struct remains **list)
         request_interrupt(st->user, code);
         return;
     }
-    r = malloc(sizeof(*r));
-    if (r == NULL)
-        abort();
+    r = mem_must(sizeof(*r));
     txn_close_locked(st, TXN_ABORTED, r);
     r->next = *list;
     *list = r;

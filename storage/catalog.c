@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "storage/catalog_internal.h"
 
 /* --- two sorted arrays --------------------------------------------------------------------- */
@@ -58,10 +59,8 @@ static void add_locked(struct catalog *c, struct coll *k)
     mutex_assert_held(&c->mx);
     if (c->n == c->cap) {
         c->cap = c->cap == 0 ? 64 : c->cap * 2;
-        c->by_ns = realloc(c->by_ns, c->cap * sizeof(struct coll *));
-        c->by_uuid = realloc(c->by_uuid, c->cap * sizeof(struct coll *));
-        if (c->by_ns == NULL || c->by_uuid == NULL)
-            abort();
+        c->by_ns = mem_must_resize(c->by_ns, c->cap * sizeof(struct coll *));
+        c->by_uuid = mem_must_resize(c->by_uuid, c->cap * sizeof(struct coll *));
     }
     insert_at(c->by_ns, c->n, ns_position(c, k->ns), k);
     insert_at(c->by_uuid, c->n, uuid_position(c, k->uuid), k);
@@ -251,10 +250,8 @@ void catalog_publish(struct catalog *c, struct coll *old, struct coll *now, uint
 
 void catalog_add_dead(struct catalog *c, const char *ident)
 {
-    struct dead_ident *d = calloc(1, sizeof(*d));
+    struct dead_ident *d = mem_must_zero(1, sizeof(*d));
 
-    if (d == NULL)
-        abort();
     strncpy(d->ident, ident, sizeof(d->ident) - 1);
     mutex_lock(&c->mx);
     *c->dead_end = d;

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "storage/catalog_internal.h"
 #include "storage/engine_internal.h"
 #include "storage/index_keys.h"
@@ -381,12 +382,10 @@ static void close_quietly(struct catalog *c)
 
 int catalog_open(struct engine *e, struct error *err, struct catalog **ret)
 {
-    struct catalog *c = calloc(1, sizeof(*c));
+    struct catalog *c = mem_must_zero(1, sizeof(*c));
     struct op op;
     int rc;
 
-    if (c == NULL)
-        abort();
     op_init(&op);
     c->engine = e;
     atomic_store(&c->refs, 1);

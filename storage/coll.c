@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bw.h"
+#include "base/mem.h"
 #include "storage/catalog_internal.h"
 
 /* --- making -------------------------------------------------------------------------------- */
@@ -37,15 +38,12 @@ static void set_options(struct coll *k, struct bv options)
 struct coll *coll_alloc(struct catalog *c, const char *ns, const uint8_t uuid[16],
                         struct coll_counters *counters)
 {
-    struct coll *k = calloc(1, sizeof(*k));
+    struct coll *k = mem_must_zero(1, sizeof(*k));
 
-    if (k != NULL && counters == NULL) {
-        counters = calloc(1, sizeof(*counters));
-        if (counters != NULL)
-            atomic_store(&counters->next_rid, 1);
+    if (counters == NULL) {
+        counters = mem_must_zero(1, sizeof(*counters));
+        atomic_store(&counters->next_rid, 1);
     }
-    if (k == NULL || counters == NULL)
-        abort();
     atomic_fetch_add(&c->refs, 1);
     atomic_fetch_add(&counters->refs, 1);
     atomic_store(&k->refs, 1);
@@ -90,9 +88,7 @@ static void state_unref(struct index_state *state)
 static struct index_state *state_ref(struct index_state *state)
 {
     if (state == NULL) {
-        state = calloc(1, sizeof(*state));
-        if (state == NULL)
-            abort();
+        state = mem_must_zero(1, sizeof(*state));
     }
     atomic_fetch_add(&state->refs, 1);
     return state;

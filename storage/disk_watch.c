@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/mutex.h"
 #include "storage/engine_internal.h"
 
@@ -149,12 +150,10 @@ static void *run(void *arg)
 
 struct disk_watch *disk_watch_start(struct engine *e, int dir_fd, uint64_t reserve_bytes)
 {
-    struct disk_watch *w = calloc(1, sizeof(*w));
+    struct disk_watch *w = mem_must_zero(1, sizeof(*w));
     uint64_t available = 0, total = 0;
     struct engine_stats s;
 
-    if (w == NULL)
-        abort();
     engine_stats(e, &s);
     w->cache_bytes = (uint64_t)s.cache_max;
     w->engine = e;

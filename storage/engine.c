@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "storage/engine_internal.h"
 #include "storage/wt_startup.h"
 
@@ -135,14 +136,12 @@ static int open_failed(struct engine *e, int rc, const char *path, struct error 
 
 int engine_open(const struct engine_options *o, struct error *err, struct engine **ret)
 {
-    struct engine *e = calloc(1, sizeof(*e));
+    struct engine *e = mem_must_zero(1, sizeof(*e));
     int64_t started_us = clock_mono_us();
     char config[512];
     bool is_short;
     int rc;
 
-    if (e == NULL)
-        abort();
     e->handler.handle_error = on_error;
     e->handler.handle_message = on_message;
     e->in_memory = o->path == NULL;

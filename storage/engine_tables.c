@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "storage/engine_internal.h"
 #include "storage/wt_version.h"
 
@@ -114,10 +115,8 @@ void engine_drop_pending(struct engine *e)
 
 void engine_table_drop_soon(struct engine *e, const char *ident)
 {
-    struct pending_drop *d = calloc(1, sizeof(*d));
+    struct pending_drop *d = mem_must_zero(1, sizeof(*d));
 
-    if (d == NULL)
-        abort();
     snprintf(d->ident, sizeof(d->ident), "%s", ident);
     add_pending(e, d);
     engine_drop_pending(e);

@@ -2,6 +2,7 @@
 /* Index cursors. Table layout: storage/record.h. */
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "storage/engine_internal.h"
 #include "storage/index_keys.h"
 
@@ -19,12 +20,10 @@ struct icursor {
 
 int icursor_open(struct stx *t, struct coll *k, struct index *ix, struct icursor **ret)
 {
-    struct icursor *c = calloc(1, sizeof(*c));
+    struct icursor *c = mem_must_zero(1, sizeof(*c));
     int rc;
 
     (void)k;
-    if (c == NULL)
-        abort();
     rc = tcursor_open(t, ix->ident, TABLE_BYTES, &c->c);
     if (rc != 0) {
         free(c);
@@ -52,7 +51,7 @@ static int compose(struct icursor *c, struct bytes key, const uint8_t *tail, siz
     size_t len = key.len + tail_len;
 
     if (len > c->cap) {
-        uint8_t *grown = realloc(c->buf, len);
+        uint8_t *grown = mem_try_resize(c->buf, len);
 
         if (grown == NULL)
             return op_fail(stx_op(c->t), ERR_EXCEEDED_MEMORY_LIMIT,

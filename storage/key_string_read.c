@@ -83,6 +83,11 @@ struct reading {
     unsigned depth;
 };
 
+static int no_memory(struct reading *s)
+{
+    return error_set(s->err, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory");
+}
+
 /* Up to the next 00 (which is consumed). In the arena, NUL-terminated. With `escaped`, 00 FF stands
  * for a NUL inside. */
 static int take_text(struct reading *s, bool escaped, const char **ret, size_t *ret_len)
@@ -103,7 +108,7 @@ static int take_text(struct reading *s, bool escaped, const char **ret, size_t *
     }
     out = arena_try(s->arena, (size_t)(p - r->p) + 1);
     if (out == NULL)
-        return error_set(s->err, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory");
+        return no_memory(s);
     while (r->p <= p) {
         uint8_t b = r->inverted ? (uint8_t) ~*r->p : *r->p;
 
@@ -171,7 +176,7 @@ static int read_bytes(struct reading *s, size_t n, uint8_t **ret)
         return ks_broken(s->err);
     p = arena_try(s->arena, n + 5);
     if (p == NULL)
-        return error_set(s->err, ERR_EXCEEDED_MEMORY_LIMIT, "out of memory");
+        return no_memory(s);
     TRY_RETURN(ks_take(s->r, n, p + 5, s->err));
     *ret = p + 5;
     return 0;
@@ -236,7 +241,9 @@ static int read_regex(struct reading *s, struct bv *ret)
 
     TRY_RETURN(take_text(s, false, &pattern, &np));
     TRY_RETURN(take_text(s, false, &flags, &nf));
-    p = arena_alloc(s->arena, np + nf + 2);
+    p = arena_try(s->arena, np + nf + 2);
+    if (p == NULL)
+        return no_memory(s);
     memcpy(p, pattern, np + 1);
     memcpy(p + np + 1, flags, nf + 1);
     *ret = (struct bv){p, (uint32_t)(np + nf + 2), BV_REGEX};
@@ -251,7 +258,9 @@ static int read_dbpointer(struct reading *s, struct bv *ret)
     TRY_RETURN(read_u32(s, &n));
     TRY_RETURN(read_bytes(s, n, &ns));
     TRY_RETURN(ks_take(s->r, 12, oid, s->err));
-    p = arena_alloc(s->arena, (size_t)n + 17);
+    p = arena_try(s->arena, (size_t)n + 17);
+    if (p == NULL)
+        return no_memory(s);
     n1 = n + 1;
     memcpy(p, &n1, 4);
     memcpy(p + 4, ns, n);
@@ -287,7 +296,9 @@ static int read_code_scope(struct reading *s, struct bv *ret)
         return ks_broken(s->err);
     head = (uint32_t)n + 1;
     total = 8 + head + doc.len;
-    p = arena_alloc(s->arena, total);
+    p = arena_try(s->arena, total);
+    if (p == NULL)
+        return no_memory(s);
     memcpy(p, &total, 4);
     memcpy(p + 4, &head, 4);
     memcpy(p + 8, text, head);

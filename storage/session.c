@@ -2,6 +2,7 @@
 /* The pool of WiredTiger sessions: small, growing to a limit, idle ones kept. */
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "storage/engine_internal.h"
 
 void session_pool_init(struct session_pool *p)
@@ -58,9 +59,7 @@ int session_lease(struct engine *e, struct error *err, struct session **ret)
         *ret = s;
         return 0;
     }
-    s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        abort();
+    s = mem_must_zero(1, sizeof(*s));
     arena_init(&s->scratch);
     rc = e->wt->open_session(e->wt, NULL, "isolation=snapshot", &s->wt);
     if (rc != 0) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "storage/table_write.h"
 
 #define RUN_SHIFT    40
@@ -30,11 +31,9 @@ static _Atomic uint64_t spill_number;
 
 int spill_new(struct engine *e, struct op *op, struct spill **ret)
 {
-    struct spill *s = calloc(1, sizeof(*s));
+    struct spill *s = mem_must_zero(1, sizeof(*s));
     int rc;
 
-    if (s == NULL)
-        abort();
     s->engine = e;
     snprintf(s->ident, sizeof(s->ident), "tmp-%llu", (unsigned long long)++spill_number);
     TRY(engine_table_create(e, s->ident, TABLE_OPTIMES, false, &op->err));
@@ -93,9 +92,7 @@ int spill_run_begin(struct spill *s, struct op *op)
         return op_fail(op, ERR_EXCEEDED_MEMORY_LIMIT, "a stage spilled more than %d times",
                        SPILL_RUNS_MAX);
     spill_save(s);
-    runs = realloc(s->runs, (s->nruns + 1) * sizeof(*runs));
-    if (runs == NULL)
-        abort();
+    runs = mem_must_resize(s->runs, (s->nruns + 1) * sizeof(*runs));
     s->runs = runs;
     s->next = (uint64_t)(s->nruns + 1) << RUN_SHIFT;
     runs[s->nruns++] = (struct run){s->next, s->next, NULL};

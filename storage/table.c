@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/mem.h"
 #include "storage/engine_internal.h"
 #include "storage/table_write.h"
 
@@ -61,9 +62,7 @@ static struct tcursor *take(struct stx *t)
         t->session->free_cursors = c->next;
         return c;
     }
-    c = malloc(sizeof(*c));
-    if (c == NULL)
-        abort();
+    c = mem_must(sizeof(*c));
     return c;
 }
 

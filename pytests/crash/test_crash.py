@@ -43,7 +43,8 @@ GIVE_UP_S = 3  # a point that is not reached in so long is not reached
 
 # Every fault point of base/faults.def: the process dies at a passing up to this one.
 POINTS = {
-    "allocLarge": 5,
+    "allocLarge": 200,
+    "allocate": 5000,
     "ceilingWritten": 2,
     "checkpointAfter": 4,
     "checkpointBefore": 4,

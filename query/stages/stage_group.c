@@ -14,6 +14,8 @@ static int fill(struct group_stage *gs, struct exec *x, bool *ret_more)
 {
     if (gs->groups == NULL)
         gs->groups = groups_new(&gs->spec, gs->allow_disk);
+    if (gs->groups == NULL)
+        return op_no_memory(x->op);
     for (uint32_t i = 0;; i++) {
         struct bv row;
 
@@ -95,8 +97,10 @@ static int group_parse(struct stage_parser *p, struct group_spec *spec)
     struct biter it = biter(p->spec);
     struct belem e;
 
-    spec->names = ARENA_ARRAY(p->a, const char *, bv_count(p->spec));
-    spec->accs = ARENA_ARRAY(p->a, struct accumulator, bv_count(p->spec));
+    spec->names = ARENA_TRY_ARRAY(p->a, const char *, bv_count(p->spec));
+    spec->accs = ARENA_TRY_ARRAY(p->a, struct accumulator, bv_count(p->spec));
+    if (spec->names == NULL || spec->accs == NULL)
+        return op_no_memory(p->op);
     while (biter_next(&it, &e)) {
         if (strcmp(e.key, "_id") != 0) {
             TRY_RETURN(parse_field(p, &e, spec));

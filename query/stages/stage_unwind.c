@@ -127,7 +127,7 @@ static int begin_row(struct unwind *u, struct exec *x, struct bv row, struct bv 
     *ret_given = false;
     if (v.type == BV_ARRAY && !bv_empty(v)) {
         arena_reset(&u->held);
-        u->row = bv_dup(&u->held, row);
+        TRY_RETURN(op_dup(x->op, &u->held, row, &u->row));
         u->it = biter(find(u, u->row));
         u->at = 0;
         arena_reset(&x->scratch);

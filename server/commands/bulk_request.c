@@ -47,7 +47,9 @@ static int documents(struct op *op, const char *what, struct bv array, struct bv
     struct belem e;
     size_t n = 0;
 
-    *ret = ARENA_ARRAY(&op->arena, struct bv, bv_count(array));
+    *ret = ARENA_TRY_ARRAY(&op->arena, struct bv, bv_count(array));
+    if (*ret == NULL)
+        return op_no_memory(op);
     while (biter_next(&it, &e)) {
         if (e.v.type != BV_DOC)
             return op_fail(op, ERR_TYPE_MISMATCH,
@@ -93,11 +95,13 @@ static int compare_targets(const void *a, const void *b)
 }
 
 /* The collections that nsInfo names, each once. */
-static void find_targets(struct op *op, struct bulk_request *b)
+static int find_targets(struct op *op, struct bulk_request *b)
 {
     size_t n = 0;
 
-    b->targets = arena_zalloc(&op->arena, (b->nns + 1) * sizeof(*b->targets));
+    b->targets = arena_try_zero(&op->arena, b->nns + 1, sizeof(*b->targets));
+    if (b->targets == NULL)
+        return op_no_memory(op);
     for (size_t i = 0; i < b->nns; i++)
         b->targets[i].ns = b->ns[i].ns;
     qsort(b->targets, b->nns, sizeof(*b->targets), compare_targets);
@@ -113,6 +117,7 @@ static void find_targets(struct op *op, struct bulk_request *b)
 
         b->ns[i].target = (uint32_t)(found - b->targets);
     }
+    return 0;
 }
 
 static int parse_ns_info(struct op *op, struct bv array, struct bulk_request *b)
@@ -123,7 +128,9 @@ static int parse_ns_info(struct op *op, struct bv array, struct bulk_request *b)
     if (b->nns > LIMIT_WRITE_BATCH)
         return op_fail(op, ERR_INVALID_LENGTH, "nsInfo must have at most %d entries. Got %zu.",
                        LIMIT_WRITE_BATCH, b->nns);
-    b->ns = ARENA_ARRAY(&op->arena, struct bulk_ns, b->nns);
+    b->ns = ARENA_TRY_ARRAY(&op->arena, struct bulk_ns, b->nns);
+    if (b->ns == NULL)
+        return op_no_memory(op);
     for (size_t i = 0; i < b->nns; i++) {
         struct ns_args a = {.ns = NULL};
 
@@ -235,8 +242,10 @@ static int parse_ops(struct op *op, struct bv array, struct bulk_request *b)
     struct bv *docs;
 
     TRY_RETURN(documents(op, "bulkWrite.ops", array, &docs, &b->nops));
-    b->ops = ARENA_ARRAY(&op->arena, struct bulk_op, b->nops);
-    b->documents = ARENA_ARRAY(&op->arena, struct bv, b->nops);
+    b->ops = ARENA_TRY_ARRAY(&op->arena, struct bulk_op, b->nops);
+    b->documents = ARENA_TRY_ARRAY(&op->arena, struct bv, b->nops);
+    if (b->ops == NULL || b->documents == NULL)
+        return op_no_memory(op);
     for (size_t i = 0; i < b->nops; i++)
         TRY_RETURN(add_op(op, b, i, docs[i]));
     return 0;
@@ -267,7 +276,7 @@ int bulk_request_parse(struct op *op, struct bulk_request *ret)
     b.keep_empty_ts = a.keep_empty_ts;
     b.batch_size = cursor.batch_size;
     TRY_RETURN(parse_ns_info(op, a.ns_info, &b));
-    find_targets(op, &b);
+    TRY_RETURN(find_targets(op, &b));
     TRY_RETURN(parse_ops(op, a.ops, &b));
     TRY_RETURN(write_check_batch_size(op, b.nops));
     for (size_t i = 0; i < b.nns; i++)

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "query/collection_uuid.h"
 #include "server/commands/bulk_request.h"
 #include "server/commands/cmd_write.h"
@@ -59,9 +60,7 @@ static struct progress *progress_of(struct op *op)
 
     if (p != NULL)
         return p;
-    p = calloc(1, sizeof(*p));
-    if (p == NULL)
-        abort();
+    p = mem_must_zero(1, sizeof(*p));
     bw_init_array(&p->items, NULL);
     bw_init_array(&p->retried, NULL);
     op->resume = p;
@@ -151,7 +150,9 @@ static int open_writers(struct bulk *b)
     struct bulk_request *r = &b->req;
     struct op *op = &b->rq->op;
 
-    b->writers = arena_zalloc(&op->arena, (r->ntargets + 1) * sizeof(*b->writers));
+    b->writers = arena_try_zero(&op->arena, r->ntargets + 1, sizeof(*b->writers));
+    if (b->writers == NULL)
+        return op_no_memory(op);
     for (size_t i = 0; i < r->ntargets; i++) {
         const struct bulk_target *t = &r->targets[i];
         int rc = t->used ? check_user_ns(op, t->ns) : 0;
@@ -224,7 +225,9 @@ static int do_inserts(struct bulk *b)
     while (to < b->req.nops && ops[to].kind == BULK_INSERT && ops[to].ns == ops[from].ns)
         to++;
     if (b->retryable && b->retry.record.n > 0) {
-        again = ARENA_ARRAY(&b->rq->op.arena, bool, to - from);
+        again = ARENA_TRY_ARRAY(&b->rq->op.arena, bool, to - from);
+        if (again == NULL)
+            return op_no_memory(&b->rq->op);
         for (size_t i = from; i < to; i++)
             again[i - from] = retry_state_find(&b->retry, b->stmt_ids[i]) != NULL;
     }
@@ -348,14 +351,18 @@ static int write_reply(struct bulk *b)
     struct batch_opts o = {.batch_size = b->req.batch_size >= 0 ? b->req.batch_size : INT64_MAX,
                            .first = true,
                            .field = "firstBatch"};
-    struct bv *rows = ARENA_ARRAY(&b->rq->op.arena, struct bv, p->nitems);
+    struct bv *rows = ARENA_TRY_ARRAY(&b->rq->op.arena, struct bv, p->nitems);
+    struct qcursor *c;
     struct biter it = biter(bw_done(&p->items));
     struct belem e;
     size_t n = 0;
 
+    if (rows == NULL || p->items.failed)
+        return op_no_memory(&b->rq->op);
     while (biter_next(&it, &e))
         rows[n++] = e.v;
-    TRY_RETURN(cursor_first_batch(b->rq, qcursor_from_array(RESULT_NS, rows, n), &o));
+    TRY_RETURN(qcursor_from_array(&b->rq->op, RESULT_NS, rows, n, &c));
+    TRY_RETURN(cursor_first_batch(b->rq, c, &o));
     bw_i32(w, "nErrors", p->errors);
     bw_i32(w, "nInserted", p->inserted);
     bw_i32(w, "nMatched", p->matched);

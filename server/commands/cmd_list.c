@@ -38,12 +38,19 @@ static int listing_add(struct listing *l, struct bv doc, bool *ret_added)
             arena_regrow(&l->op->arena, l->docs, l->cap * sizeof(*grown), cap * sizeof(*grown));
 
         if (grown == NULL)
-            abort();
+            return op_no_memory(l->op);
         l->docs = grown;
         l->cap = cap;
     }
     l->docs[l->n++] = doc;
     return 0;
+}
+
+/* As listing_add(), for a document that others may free. */
+static int listing_copy(struct listing *l, struct bv doc, bool *ret_added)
+{
+    TRY_RETURN(op_dup(l->op, &l->op->arena, doc, &doc));
+    return listing_add(l, doc, ret_added);
 }
 
 struct cursor_option {
@@ -58,12 +65,14 @@ static int reply_listing(struct request *rq, struct listing *l, const char *ns, 
 {
     struct cursor_option o = {.batch_size = -1};
     struct batch_opts b = {.first = true, .field = "firstBatch"};
+    struct qcursor *c;
 
     TRY_RETURN(fields_parse(&rq->op, "cursor", cursor_fields,
                             bv_is_missing(cursor) ? bv_empty_doc : cursor, 0, &o));
     /* A listing comes whole where no size is asked for. */
     b.batch_size = o.batch_size < 0 ? (int64_t)l->n + 1 : o.batch_size;
-    return cursor_first_batch(rq, qcursor_from_array(ns, l->docs, l->n), &b);
+    TRY_RETURN(qcursor_from_array(&rq->op, ns, l->docs, l->n, &c));
+    return cursor_first_batch(rq, c, &b);
 }
 
 /* --- listCollections ------------------------------------------------------------------------- */
@@ -306,7 +315,7 @@ int cmd_listIndexes(struct request *rq)
     if (k == NULL && !(source_is_virtual(ns) && source_exists(op->database, ns)))
         return op_fail(op, ERR_NAMESPACE_NOT_FOUND, "ns does not exist: %s", ns);
     for (uint32_t i = 0; rc == 0 && k != NULL && i < k->nindexes; i++)
-        rc = listing_add(&l, bv_dup(&op->arena, k->indexes[i].spec), &added);
+        rc = listing_copy(&l, k->indexes[i].spec, &added);
     coll_unref(k);
     if (rc != 0)
         return rc;

@@ -53,7 +53,9 @@ static int parse_lsids(struct request *rq, const char *name, struct bv **ret, si
     if (most > LIMIT_SESSION_IDS)
         return op_fail(op, ERR_BAD_VALUE, "%s takes at most %d sessions, got %zu", name,
                        LIMIT_SESSION_IDS, most);
-    *ret = ARENA_ARRAY(&op->arena, struct bv, most + 1);
+    *ret = ARENA_TRY_ARRAY(&op->arena, struct bv, most + 1);
+    if (*ret == NULL)
+        return op_no_memory(op);
     for (it = biter(a.list); biter_next(&it, &e);)
         TRY_RETURN(session_lsid(rq, e.v, &(*ret)[n++]));
     *ret_n = n;
@@ -61,14 +63,17 @@ static int parse_lsids(struct request *rq, const char *name, struct bv **ret, si
 }
 
 /* What belongs to these sessions: their transactions, then their cursors. */
-static void end_all_of(struct request *rq, const struct bv *lsids, size_t n)
+static int end_all_of(struct request *rq, const struct bv *lsids, size_t n)
 {
-    struct lsid_key *keys = ARENA_ARRAY(&rq->op.arena, struct lsid_key, n + 1);
+    struct lsid_key *keys = ARENA_TRY_ARRAY(&rq->op.arena, struct lsid_key, n + 1);
 
+    if (keys == NULL)
+        return op_no_memory(&rq->op);
     for (size_t i = 0; i < n; i++)
         keys[i] = lsid_key(lsids[i]);
     transactions_end_sessions(rq->server, keys, n, ERR_INTERRUPTED);
     cursors_kill_sessions(rq->server->cursors, keys, n);
+    return 0;
 }
 
 int cmd_endSessions(struct request *rq)
@@ -77,7 +82,7 @@ int cmd_endSessions(struct request *rq)
     size_t n;
 
     TRY_RETURN(parse_lsids(rq, "endSessions", &lsids, &n));
-    end_all_of(rq, lsids, n);
+    TRY_RETURN(end_all_of(rq, lsids, n));
     for (size_t i = 0; i < n; i++)
         sessions_end(rq->server->sessions, lsids[i]);
     return 0;
@@ -112,8 +117,7 @@ int cmd_killSessions(struct request *rq)
         return kill_everything(rq);
     for (size_t i = 0; i < n; i++)
         sessions_interrupt(rq->server->sessions, lsids[i], rq);
-    end_all_of(rq, lsids, n);
-    return 0;
+    return end_all_of(rq, lsids, n);
 }
 
 /* A list of patterns; without authentication every session belongs to the same nobody, so a
@@ -137,7 +141,7 @@ static int kill_by_pattern(struct request *rq, const char *name, const char *nam
         if (lsid.type == BV_DOC) {
             TRY_RETURN(session_lsid(rq, lsid, &lsid));
             sessions_interrupt(rq->server->sessions, lsid, rq);
-            end_all_of(rq, &lsid, 1);
+            TRY_RETURN(end_all_of(rq, &lsid, 1));
         } else if (bv_is_missing(bv_get(e.v, named))) {
             all = true;
         }

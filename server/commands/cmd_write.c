@@ -41,9 +41,11 @@ int write_number_statements(struct request *rq, size_t n, int32_t **ret)
     struct biter it = biter(rq->stmt_ids);
     struct belem e;
     size_t i = 0;
-    int32_t *ids = ARENA_ARRAY(&rq->op.arena, int32_t, n);
+    int32_t *ids = ARENA_TRY_ARRAY(&rq->op.arena, int32_t, n);
 
     *ret = ids;
+    if (ids == NULL)
+        return op_no_memory(&rq->op);
     if (!bv_is_missing(rq->stmt_ids) && !bv_is_missing(bv_get(rq->op.cmd, "stmtId")))
         return op_fail(&rq->op, ERR_INVALID_OPTIONS,
                        "May not specify both stmtId and stmtIds in %s command.",
@@ -191,7 +193,9 @@ static int doc_array(struct op *op, const char *what, struct bv array, struct bv
     struct bv *docs;
 
     TRY_RETURN(write_check_batch_size(op, n));
-    docs = ARENA_ARRAY(&op->arena, struct bv, n);
+    docs = ARENA_TRY_ARRAY(&op->arena, struct bv, n);
+    if (docs == NULL)
+        return op_no_memory(op);
     while (biter_next(&it, &e)) {
         if (e.v.type != BV_DOC)
             return op_fail(op, ERR_TYPE_MISMATCH,
@@ -318,9 +322,11 @@ static int parse_updates(struct request *rq, struct bv *docs, size_t n, struct l
                          struct update_stmt **ret, bool *ret_upserts)
 {
     struct op *op = &rq->op;
-    struct update_stmt *stmts = ARENA_ARRAY(&op->arena, struct update_stmt, n);
+    struct update_stmt *stmts = ARENA_TRY_ARRAY(&op->arena, struct update_stmt, n);
 
     *ret_upserts = false;
+    if (stmts == NULL)
+        return op_no_memory(op);
     for (size_t i = 0; i < n; i++) {
         struct update_args a;
 
@@ -460,8 +466,10 @@ static int parse_deletes(struct request *rq, struct bv *docs, size_t n, struct l
                          struct delete_stmt **ret)
 {
     struct op *op = &rq->op;
-    struct delete_stmt *stmts = ARENA_ARRAY(&op->arena, struct delete_stmt, n);
+    struct delete_stmt *stmts = ARENA_TRY_ARRAY(&op->arena, struct delete_stmt, n);
 
+    if (stmts == NULL)
+        return op_no_memory(op);
     for (size_t i = 0; i < n; i++) {
         struct delete_args a;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who may include whom: layers, restricted headers, and the one wall of each library.
+"""Who may include whom: layers, restricted headers, and the one wall of each library. Who may allocate.
 
 base <- wire; base <- storage <- oplog <- query; server includes all; wire and storage never meet.
 """
@@ -42,6 +42,12 @@ LIBRARIES = {
     r"mongoc/.*": (),
 }
 
+# Only this file calls malloc and its kin: what happens when memory is out is decided in one place.
+ALLOCATOR = "base/mem.c"
+ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|reallocarray|strn?dup|aligned_alloc|posix_memalign|memalign|v?asprintf)\s*\(")
+# What an allocation gives is never looked at by aborting.
+ABORTS = re.compile(r"== NULL\)\s*abort\(\);")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 
@@ -71,6 +77,17 @@ def problems_of(path, text):
                 yield f"{where}: <{header}> stops at its wall (see tests/lint/check_layers.py)"
 
 
+def allocations_in(path, text):
+    """Calls of the system's allocator, and allocations that abort by themselves."""
+    text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment.group().count("\n"), text, flags=re.DOTALL)
+    for number, line in enumerate(text.splitlines(), 1):
+        found = ALLOCATES.search(line)
+        if found and path != ALLOCATOR:
+            yield f"{path}:{number}: {found.group(1)}() is called by {ALLOCATOR} only (see base/mem.h)"
+    for found in ABORTS.finditer(text):
+        yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}: memory that is out ends in mem_out() or an error"
+
+
 def self_test():
     """The rules bite: each of these must be found."""
     wrong = {
@@ -86,6 +103,9 @@ def self_test():
     }
     for path, text in wrong.items():
         assert list(problems_of(path, text)), f"not found: {text} in {path}"
+    for text in ("p = malloc(n);", "p = (char *)strdup (s);", "    if (p == NULL)\n        abort();"):
+        assert list(allocations_in("query/x.c", text)), f"not found: {text}"
+    assert not list(allocations_in("query/x.c", "p = mem_try(n); /* as malloc()\n * and realloc() */"))
     assert not list(problems_of("query/write_one.c", '#include "storage/record_write.h"'))
 
 
@@ -95,6 +115,7 @@ def main():
     for folder in LAYERS:
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             problems += problems_of(str(path.relative_to(ROOT)), path.read_text())
+            problems += allocations_in(str(path.relative_to(ROOT)), path.read_text())
             if not path.read_text().startswith("/* SPDX-License-Identifier: GPL-3.0-or-later */"):
                 problems.append(f"{path.relative_to(ROOT)}:1: no SPDX line")
     print("\n".join(problems), end="\n" if problems else "")

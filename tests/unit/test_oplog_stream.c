@@ -237,7 +237,7 @@ static struct bv next(bool *ret_more)
     stream_save(stream);
     arena_reset(&scratch);
     if (!bv_is_missing(e))
-        stream_delivered(stream, bv_get(e, "_id"));
+        assert_true(stream_delivered(stream, bv_get(e, "_id")));
     return e;
 }
 

@@ -330,7 +330,7 @@ static int next_event(struct bv *ret)
     if (rc == 0) {
         *ret = bv_dup(&op.arena, *ret);
         if (!bv_is_missing(*ret))
-            cursor->ops->delivered(cursor, *ret);
+            rc = cursor->ops->delivered(cursor, &op, *ret);
     }
     cursor->ops->save(cursor, &x);
     stx_rollback(x.stx);
