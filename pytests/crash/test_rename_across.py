@@ -3,18 +3,16 @@
 
 import itertools
 import signal
+import time
 
 import pytest
 
 from crash_history import all_of
-from raw import Closed, RawClient
+from raw import Closed, RawClient, op_msg
 from server import Server, ServerError
 
 DOCS = [{"_id": i, "a": i % 5} for i in range(30)]
 NAMES = ("from.c", "to.c")
-# Each at its first, second, third ... passing, until the rename comes through: before every commit on the
-# way, and behind every change of the catalog.
-POINTS = ("storageCommit", "ddlCommitted")
 
 
 @pytest.fixture
@@ -76,23 +74,50 @@ def die_at(server, point, n, old, new):
     return False
 
 
-def test_one_name_has_everything(server):
-    old, new = NAMES
-    for point in POINTS:
-        for n in itertools.count(1):
-            died = die_at(server, point, n, old, new)
-            server.start()
-            with RawClient(server.port) as raw:
-                names = there(raw)
-                assert names == [new] if not died else names in ([old], [new]), (point, n, names)
-                check(raw, names[0])
-                made, renamed, dropped = temporaries(raw)
-                assert made == renamed + dropped, (point, n)
-            if names == [new]:
-                old, new = new, old
-            if not died:
-                assert n >= 3, f"{point} is not on the way"
+def make_durable(raw):
+    """What is committed by now."""
+    reply = raw.command({"appendOplogNote": 1, "data": {}, "writeConcern": {"w": "majority"}})
+    assert reply["ok"] == 1 and "writeConcernError" not in reply, reply
+
+
+def die_durably(server, n, old, new):
+    """Behind the n-th change of the catalog, when all that was done is durable. True when it came to that."""
+    with RawClient(server.port) as raw, RawClient(server.port) as renamer:
+        wait = {"runnelFault": f"ddlCommitted:wait:{n}"}
+        raw.command(wait)
+        renamer.send(op_msg({"renameCollection": old, "to": new, "$db": "admin"}))
+        end = time.monotonic() + 20
+        while raw.command(wait)["hits"] < n:
+            if not renamer.silent(0):
+                assert renamer.receive().doc["ok"] == 1
                 break
+            assert time.monotonic() < end
+        else:
+            make_durable(raw)
+            server.kill()
+            return True
+    server.kill()
+    return False
+
+
+@pytest.mark.parametrize("way", ["lost", "durable"])
+def test_one_name_has_everything(server, way):
+    """At the first, second, third ... step, until the rename comes through."""
+    old, new = NAMES
+    for n in itertools.count(1):
+        died = die_at(server, "storageCommit", n, old, new) if way == "lost" else die_durably(server, n, old, new)
+        server.start()
+        with RawClient(server.port) as raw:
+            names = there(raw)
+            assert names == [new] if not died else names in ([old], [new]), (n, names)
+            check(raw, names[0])
+            made, renamed, dropped = temporaries(raw)
+            assert made == renamed + dropped, n
+        if names == [new]:
+            old, new = new, old
+        if not died:
+            assert n > 3
+            break
 
 
 def test_death_again_while_the_copy_is_dropped(server):
@@ -109,6 +134,7 @@ def test_death_again_while_the_copy_is_dropped(server):
         assert there(raw) == [old]
         check(raw, old)
         assert temporaries(raw) == (1, 0, 1)
+        make_durable(raw)
         pipeline = [{"$changeStream": {"startAtOperationTime": start, "showExpandedEvents": True}}]
         events = all_of_stream(raw, {"aggregate": 1, "pipeline": pipeline, "cursor": {}}, "to")
         kinds = [e["operationType"] for e in events]
