@@ -90,13 +90,23 @@ static int drop_temporary(struct opened *o, struct error *err)
     return rc;
 }
 
+/* In memory the oplog shares the cache with the data: were it let fill it, no write would pass. */
+static int64_t oplog_bytes(const struct settings *set, const struct engine *e)
+{
+    int64_t bytes = set->oplog_size_mb * MB, most = (int64_t)(engine_cache_bytes(e) / 2);
+
+    if (!set->memory || bytes <= most)
+        return bytes;
+    log_event(LOG_INFO, "oplog", "limited to half of the cache", {"bytes", LOG_NUM(most)}, );
+    return most;
+}
+
 int database_open(struct server *s, struct error *err)
 {
     const struct settings *set = &s->settings;
     struct engine_options engine_options = {.path = set->memory ? NULL : set->dbpath,
                                             .cache_bytes = (uint64_t)set->cache_mb * MB};
-    struct oplog_options oplog_options = {.size_bytes = set->oplog_size_mb * MB,
-                                          .retention_seconds = set->oplog_retention_seconds,
+    struct oplog_options oplog_options = {.retention_seconds = set->oplog_retention_seconds,
                                           .max_entries = set->oplog_max_entries,
                                           .hidden = set->no_oplog};
     struct opened *o = mem_must_zero(1, sizeof(*o));
@@ -108,6 +118,7 @@ int database_open(struct server *s, struct error *err)
     o->db.locks = nslock_table_new();
     o->db.txns = txn_table_new();
     TRY(engine_open(&engine_options, err, &o->db.engine));
+    oplog_options.size_bytes = oplog_bytes(set, o->db.engine);
     TRY(catalog_open(o->db.engine, err, &o->db.catalog));
     TRY(oplog_open(o->db.engine, &oplog_options, err, &o->db.oplog));
     TRY(drop_temporary(o, err));

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A server in memory whose cache is full: writes are refused, nothing is lost, and room helps."""
+"""A server in memory whose cache is full: writes are refused, nothing is lost, and room helps.
+Its oplog does not fill it."""
 
 import time
 
@@ -36,7 +37,7 @@ def eventually(call):
         try:
             return call()
         except pymongo.errors.PyMongoError as e:
-            code = e.details.get("code") or e.details["writeErrors"][0]["code"]
+            code = e.code or e.details["writeErrors"][0]["code"]
             if code != FULL or time.monotonic() > end:
                 raise
             time.sleep(0.1)
@@ -56,3 +57,16 @@ def test_full_cache(client):
     eventually(lambda: db.command("update", "other", updates=[{"q": {}, "u": {"$set": {"x": 2}}}]))
     eventually(lambda: db.other.insert_one({"_id": 2}))
     assert sorted(d["_id"] for d in db.other.find()) == [1, 2]
+
+
+def test_the_oplog_leaves_room():
+    """Whatever its limit, it takes no more than half of the cache."""
+    with (Server(memory=True, args=["--cache-mb", 64]) as s,
+          pymongo.MongoClient(s.uri) as client):
+        coll = client.t.c
+        for i in range(100):
+            doc = {"i": i, "pad": "x" * 1_000_000}
+            eventually(lambda: coll.replace_one({"_id": 1}, doc, upsert=True))
+        eventually(lambda: client.admin.command("pruneOplog"))
+        assert client.admin.command("serverStatus")["oplog"]["bytes"] <= 32 << 20
+        assert coll.find_one()["i"] == 99
