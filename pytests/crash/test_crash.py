@@ -32,7 +32,7 @@ from crash_load import (
     DB, IMAGES, INDEXES, OTHER, Checkpointer, Definer, Retrier, Sider, Transactor, Unsynced, Writer, db_of,
 )
 from crash_watch import Stream, Tailer, Watcher
-from raw import Closed, RawClient
+from raw import Closed, RawClient, op_msg
 from server import Server, ServerError, binary
 
 TRANSACTION_TOO_OLD, NO_SUCH_TRANSACTION = 225, 251
@@ -101,6 +101,8 @@ STOP_S, START_S = 0.03, 0.08  # a clean stop and a start take about so long
 ANY_TIME = "(any time)"  # killed from outside
 ANY_STEP = "(any step)"  # of the disk: the power goes between two writes to it
 STEPS, START_STEPS = 1500, 40
+HELD = 0.3  # of the deaths at a point that is come to while running
+SYNC_MS = 200  # no commit is unsynced for so long
 AGAIN = 0.4  # of the deaths are followed by up to three while the next process starts
 HOUR_MS = 3_600_000
 
@@ -204,11 +206,12 @@ class Run:
             self.server.start(self.environment())
             self.check([])
         term, clients = self.term(), self.clients()
+        running = COPY if place == DROP else place
         for client in clients:
             client.start()
         for client in clients:
             client.ready.wait(20)
-        self.die(place, died)
+        self.die(running, died)
         for client in clients:
             client.join(60)
             assert client.fault is None and not client.is_alive(), client.fault
@@ -254,16 +257,17 @@ class Run:
     def die(self, place, died):
         """Kills the server at the place, or from outside when that is not to be."""
         time.sleep(self.rng.uniform(0.03, 0.2))
-        self.arm(place)
-        if place == DROP:
-            self.hold(COPY)
+        if place in POINTS and not died and (place == COPY or self.rng.random() < HELD):
+            self.die_held(place)
+            return
+        self.arm(place, "kill")
         if place.startswith("stop:"):
             self.server.process.send_signal(signal.SIGTERM)
         if place == STOP_ANY:
             time.sleep(self.rng.uniform(0, STOP_S))
-        if place in (ANY_TIME, STOP_ANY, DROP) or died:
+        if place in (ANY_TIME, STOP_ANY) or died:
             self.server.kill()
-            self.tally[{STOP_ANY: STOP_ANY, DROP: COPY}.get(place, ANY_TIME)] += 1
+            self.tally[place if place == STOP_ANY else ANY_TIME] += 1
             return
         try:
             code = self.server.wait(GIVE_UP_S)
@@ -273,26 +277,35 @@ class Run:
             self.server.kill()
             self.tally[f"{place}, not reached"] += 1
 
-    def arm(self, place):
+    def arm(self, place, action):
+        """The passing at which it happens."""
         point = place.removeprefix("stop:")
+        nth = self.rng.randint(1, POINTS.get(point, 1))
         if point not in POINTS and point not in STOP_POINTS:
-            return
-        with contextlib.suppress(Closed, OSError), RawClient(self.server.port) as raw:
+            return nth
+        with contextlib.suppress(Closed, OSError), RawClient(self.server.port, timeout=GIVE_UP_S) as raw:
             if place.startswith("imagesExpire"):
                 self.let_images_expire(raw)
-            raw.command({"runnelFault": f"{point}:kill:{self.rng.randint(1, POINTS.get(point, 1))}"})
+            raw.command({"runnelFault": f"{point}:{action}:{nth}"})
             if place == "sessionReap":
-                raw.command({"reapLogicalSessionCacheNow": 1}, "admin")
+                raw.send(op_msg({"reapLogicalSessionCacheNow": 1, "$db": "admin"}))
+                raw.silent(0.01)
+        return nth
 
-    def hold(self, point):
-        """Until somebody waits there and what was done before is durable."""
+    def die_held(self, point):
+        """Who comes there waits, while all that was done before becomes durable: a step that a death alone
+        would lose with the one before it."""
+        nth, hits = self.arm(point, "wait"), 0
         end = time.monotonic() + GIVE_UP_S
-        with RawClient(self.server.port) as raw:
-            raw.command({"runnelFault": f"{point}:wait"})
-            while raw.command({"runnelFault": f"{point}:wait"})["hits"] == 0 and time.monotonic() < end:
+        with contextlib.suppress(Closed, OSError), RawClient(self.server.port, timeout=GIVE_UP_S) as raw:
+            while hits < nth and time.monotonic() < end:
+                hits = raw.command({"runnelFault": f"{point}:wait:{nth}"})["hits"]
                 time.sleep(0.005)
-            reply = raw.command({"appendOplogNote": 1, "data": {}, "writeConcern": {"w": "majority"}})
-            assert reply["ok"] == 1 and "writeConcernError" not in reply, reply
+        with contextlib.suppress(Closed, OSError), RawClient(self.server.port, timeout=2 * SYNC_MS / 1000) as raw:
+            concern = {"w": "majority", "wtimeout": SYNC_MS}  # it may come to the point itself
+            raw.command({"appendOplogNote": 1, "data": {}, "writeConcern": concern})
+        self.server.kill()
+        self.tally[f"{point}, held" if hits >= nth else f"{point}, not reached"] += 1
 
     def let_images_expire(self, raw):
         """From now on, for the rest of the run, images live for a second."""
