@@ -30,6 +30,7 @@ enum internal_code {
     INT_TO_SCHEMA = -2, /* run this request again on the schema thread */
     INT_CLOSE = -3,     /* close the connection without a reply */
     INT_NOREPLY = -4,   /* done, and nothing is to be sent */
+    INT_NO_OPTIME = -5, /* the disk must catch up first: see oplog/append.h */
 };
 
 /* Labels that a reply's errorLabels array may carry; a bit each. */

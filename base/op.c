@@ -48,6 +48,12 @@ int op_dup(struct op *op, struct arena *a, struct bv v, struct bv *ret)
     return 0;
 }
 
+void op_note_stuck(struct op *op, bool is)
+{
+    if (op->stuck != NULL)
+        op->stuck(op, is);
+}
+
 int op_check(struct op *op)
 {
     int code = atomic_load_explicit(&op->interrupt, memory_order_relaxed);

@@ -52,6 +52,11 @@ struct op {
     int64_t start_us;      /* monotonic */
     int64_t deadline_us;   /* maxTimeMS, monotonic; 0: none */
 
+    int64_t wtimeout_us; /* how long a write that could not begin may wait for the disk; 0: long */
+    int64_t room_until_us; /* when that is over; set by the first such wait */
+    bool ends_with_client; /* parked for something that its client's hang-up ends, write or not */
+    void (*stuck)(struct op *op, bool is); /* see op_note_stuck(); NULL: nobody wants to know */
+
     const char *db; /* $db; in the arena */
     struct bv cmd;  /* the whole command, kind-1 sections merged in as arrays */
 
@@ -92,6 +97,9 @@ int op_dup(struct op *op, struct arena *a, struct bv v, struct bv *ret) MUST_CHE
 /* The interrupt check that long operations make every few hundred documents: 0, or the code of
  * an interrupt or a passed deadline (ERR_MAX_TIME_MS_EXPIRED), with its text set. */
 int op_check(struct op *op) MUST_CHECK;
+
+/* The thread begins or ends a wait on something that may take long. */
+void op_note_stuck(struct op *op, bool is);
 
 void op_init(struct op *op);
 void op_fini(struct op *op);

@@ -179,9 +179,14 @@ static int commit_with_optimes(struct append *a, uint64_t *ret_first)
 {
     uint64_t slot, first = horizon_begin(&a->o->horizon, a->n, &slot);
     uint64_t last = first + a->n - 1;
-    int rc = write_rows(a, first);
     bool moved;
+    int rc;
 
+    if (first == 0) {
+        ring_chain_drop(&a->entries);
+        return INT_NO_OPTIME;
+    }
+    rc = write_rows(a, first);
     if (rc == 0) {
         rc = oplog_commit_counted(a->o, a->t);
         FAULT(COMMIT_AFTER);
@@ -203,9 +208,9 @@ static int commit_with_optimes(struct append *a, uint64_t *ret_first)
     return 0;
 }
 
-int oplog_commit(struct oplog *o, struct op *op, struct stx *t, const struct oplog_op *ops,
-                 size_t n, int (*extra)(void *arg, struct stx *t, uint64_t first), void *arg,
-                 uint64_t *ret_first)
+int oplog_commit_held(struct oplog *o, struct op *op, struct stx *t, const struct oplog_op *ops,
+                      size_t n, int (*extra)(void *arg, struct stx *t, uint64_t first), void *arg,
+                      uint64_t *ret_first)
 {
     struct append a = {.o = o, .op = op, .t = t, .ops = ops, .n = n, .extra = extra, .arg = arg};
     int rc;
@@ -223,5 +228,26 @@ int oplog_commit(struct oplog *o, struct op *op, struct stx *t, const struct opl
 fail:
     ring_chain_drop(&a.entries);
     stx_rollback(t);
+    return rc;
+}
+
+int oplog_commit(struct oplog *o, struct op *op, struct stx *t, const struct oplog_op *ops,
+                 size_t n, int (*extra)(void *arg, struct stx *t, uint64_t first), void *arg,
+                 uint64_t *ret_first)
+{
+    bool internal = op->waiter.wake == NULL;
+    int rc;
+
+    while ((rc = oplog_commit_held(o, op, t, ops, n, extra, arg, ret_first)) == INT_NO_OPTIME) {
+        if (!internal)
+            stx_rollback(t);
+        rc = oplog_wait_room(o, op);
+        if (!internal)
+            return rc == 0 ? ERR_WRITE_CONFLICT : rc;
+        if (rc != 0) {
+            stx_rollback(t);
+            return rc;
+        }
+    }
     return rc;
 }

@@ -90,9 +90,7 @@ static uint64_t ceiling_due(struct oplog *o)
     uint64_t next = ceiling_for(o, wants > last ? wants : last);
     uint64_t now;
 
-    mutex_lock(&o->horizon.mx);
-    now = o->horizon.ceiling;
-    mutex_unlock(&o->horizon.mx);
+    now = atomic_load(&o->horizon.ceiling);
     return wants != 0 || next >= now + (1ULL << 32) ? next : 0;
 }
 
@@ -165,6 +163,18 @@ static int sync_when_possible(struct oplog *o, struct op *op)
     return rc;
 }
 
+static void raise_ceiling(struct oplog *o, uint64_t ceiling)
+{
+    bool moved = horizon_raise_ceiling(&o->horizon, ceiling);
+
+    mutex_lock(&o->room_mx);
+    pthread_cond_broadcast(&o->room);
+    mutex_unlock(&o->room_mx);
+    waitlist_wake(&o->ceiling_waiters, ceiling);
+    if (moved)
+        oplog_moved(o);
+}
+
 static void sync_log(struct oplog *o, struct op *op)
 {
     uint64_t ceiling = ceiling_due(o);
@@ -181,7 +191,7 @@ static void sync_log(struct oplog *o, struct op *op)
         die("cannot sync the log", &op->err);
     FAULT(FLUSH_AFTER);
     if (ceiling != 0)
-        horizon_raise_ceiling(&o->horizon, ceiling);
+        raise_ceiling(o, ceiling);
     atomic_fetch_add_explicit(&o->flushes, 1, memory_order_relaxed);
 }
 

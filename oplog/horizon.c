@@ -16,7 +16,7 @@ void horizon_init(struct horizon *h, uint64_t last, uint64_t ceiling)
     cond_init(&h->room);
     cond_init(&h->idle);
     h->last = last;
-    h->ceiling = ceiling;
+    atomic_init(&h->ceiling, ceiling);
     atomic_init(&h->visible, last);
     atomic_init(&h->allocated, last);
 }
@@ -30,8 +30,8 @@ void horizon_fini(struct horizon *h)
     mutex_fini(&h->mx);
 }
 
-/* The first of the next n optimes: not below the clock's second nor at_least, increments above 0,
- * all n within one second. */
+/* The first of the next n optimes: not below the clock's second nor at_least, above the floor,
+ * increments above 0, all n within one second. */
 static uint64_t next_locked(const struct horizon *h, uint64_t at_least, uint64_t n)
 {
     uint64_t now = (uint64_t)(clock_wall_ms() / 1000) << 32 | 1;
@@ -41,6 +41,8 @@ static uint64_t next_locked(const struct horizon *h, uint64_t at_least, uint64_t
         next = now;
     if (next < at_least)
         next = at_least;
+    if (next <= h->floor)
+        next = h->floor + 1;
     if ((uint32_t)next == 0)
         next++;
     if ((uint32_t)next > UINT32_MAX - n)
@@ -63,22 +65,19 @@ static void want_ceiling_locked(struct horizon *h, uint64_t optime)
         h->ask_ceiling(h->ask_arg);
 }
 
+/* 0: above the ceiling. */
 static uint64_t take_locked(struct horizon *h, uint64_t at_least, uint64_t n, uint64_t *ret_slot)
 {
     struct horizon_slot *s;
     uint64_t first;
 
     mutex_assert_held(&h->mx);
-    for (;;) {
-        first = next_locked(h, at_least, n);
-        if (h->holds > 0 || h->head - h->tail == HORIZON_SLOTS) {
-            wait_room_locked(h);
-        } else if (first + n - 1 > h->ceiling) {
-            want_ceiling_locked(h, first + n - 1);
-            wait_room_locked(h);
-        } else {
-            break;
-        }
+    while (h->holds > 0 || h->head - h->tail == HORIZON_SLOTS)
+        wait_room_locked(h);
+    first = next_locked(h, at_least, n);
+    if (first + n - 1 > atomic_load(&h->ceiling)) {
+        want_ceiling_locked(h, first + n - 1);
+        return 0;
     }
     h->last = first + n - 1;
     atomic_store_explicit(&h->allocated, h->last, memory_order_release);
@@ -138,18 +137,33 @@ bool horizon_end(struct horizon *h, uint64_t slot, const struct ring_chain *entr
     return moved;
 }
 
-bool horizon_advance(struct horizon *h, uint64_t ts)
+/* Takes ts, or leaves it as the floor. True: `visible` has moved. */
+static bool advance_locked(struct horizon *h, uint64_t ts)
 {
     uint64_t slot;
-    bool moved = false;
+
+    mutex_assert_held(&h->mx);
+    if (h->last >= ts)
+        return false;
+    if (ts <= h->floor && h->floor > atomic_load(&h->ceiling))
+        return false;
+    if (ts < h->floor)
+        ts = h->floor;
+    h->floor = ts - 1;
+    if (take_locked(h, ts, 1, &slot) != 0)
+        return end_locked(h, slot, NULL);
+    h->floor = ts;
+    return false;
+}
+
+bool horizon_advance(struct horizon *h, uint64_t ts)
+{
+    bool moved;
 
     if (atomic_load(&h->allocated) >= ts)
         return false;
     mutex_lock(&h->mx);
-    if (h->last < ts) {
-        (void)take_locked(h, ts, 1, &slot);
-        moved = end_locked(h, slot, NULL);
-    }
+    moved = advance_locked(h, ts);
     mutex_unlock(&h->mx);
     return moved;
 }
@@ -193,13 +207,16 @@ void horizon_let_go(struct horizon *h)
     mutex_unlock(&h->mx);
 }
 
-void horizon_raise_ceiling(struct horizon *h, uint64_t ceiling)
+bool horizon_raise_ceiling(struct horizon *h, uint64_t ceiling)
 {
+    bool moved;
+
     mutex_lock(&h->mx);
-    if (ceiling > h->ceiling)
-        h->ceiling = ceiling;
-    atomic_store(&h->wants, 0);
-    if (h->waiting > 0)
-        pthread_cond_broadcast(&h->room);
+    if (ceiling > atomic_load(&h->ceiling))
+        atomic_store(&h->ceiling, ceiling);
+    if (atomic_load(&h->wants) <= ceiling)
+        atomic_store(&h->wants, 0);
+    moved = advance_locked(h, h->floor);
     mutex_unlock(&h->mx);
+    return moved;
 }

@@ -10,6 +10,8 @@
  *
  * Optimes are seconds << 32 | increment, never below the wall clock's second, always growing.
  * None beyond `ceiling` is handed out: the ceiling is on disk, and start-up goes on above it.
+ * Nobody waits here for a higher one, since the disk may take its time: who is refused an optime
+ * asks for it and waits elsewhere.
  */
 #ifndef RUNNEL_OPLOG_HORIZON_H
 #define RUNNEL_OPLOG_HORIZON_H
@@ -28,13 +30,14 @@ struct horizon_slot {
 
 struct horizon {
     struct mutex mx;     /* held for nanoseconds: never while allocating, copying or waking */
-    pthread_cond_t room; /* a slot is free, or the ceiling was raised */
+    pthread_cond_t room; /* a slot is free */
     pthread_cond_t idle; /* no slot is open */
     unsigned waiting;    /* threads waiting for `room` */
     unsigned holds;      /* horizon_hold() without horizon_let_go(): no new slots */
     uint64_t head, tail; /* slots taken and slots passed, ever */
     uint64_t last;       /* newest optime handed out */
-    uint64_t ceiling;
+    uint64_t floor;      /* the next optimes are above it; taken when the ceiling allows; 0: none */
+    _Atomic uint64_t ceiling;
     struct ring_chain pending;
     _Atomic size_t pending_bytes; /* = pending.bytes, for readers without the mutex */
     _Atomic uint64_t visible;
@@ -48,13 +51,15 @@ struct horizon {
 void horizon_init(struct horizon *h, uint64_t last, uint64_t ceiling);
 void horizon_fini(struct horizon *h);
 
-/* Takes n >= 1 consecutive optimes and a slot; returns the first. May wait for a free slot or a
- * sync that raises the ceiling: not for the thread that must bring either about. */
+/* Takes n >= 1 consecutive optimes and a slot; returns the first. 0: they would lie above the
+ * ceiling; `wants` tells what is asked for. May wait for a free slot, for as long as other commits
+ * take. */
 uint64_t horizon_begin(struct horizon *h, uint64_t n, uint64_t *ret_slot);
 /* Gives a slot back; its entries (NULL: none, rolled back) pass to the horizon. Returns true when
  * `visible` has moved. */
 bool horizon_end(struct horizon *h, uint64_t slot, const struct ring_chain *entries);
-/* Makes later optimes greater than ts. Returns true when `visible` has moved. */
+/* Makes later optimes greater than ts. Returns true when `visible` has moved; for a ts above the
+ * ceiling it moves when the ceiling is raised. */
 bool horizon_advance(struct horizon *h, uint64_t ts);
 /* Takes the pending chain; returns the visible horizon that it reaches up to. */
 uint64_t horizon_take_pending(struct horizon *h, struct ring_chain *ret);
@@ -63,6 +68,7 @@ size_t horizon_pending_bytes(const struct horizon *h);
  * all at or below it is committed, and nothing above it. Not for a thread that has a slot. */
 uint64_t horizon_hold(struct horizon *h);
 void horizon_let_go(struct horizon *h);
-void horizon_raise_ceiling(struct horizon *h, uint64_t ceiling);
+/* Returns true when `visible` has moved: see horizon_advance(). */
+bool horizon_raise_ceiling(struct horizon *h, uint64_t ceiling);
 
 #endif

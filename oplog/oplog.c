@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Opening and closing, horizons, waiting.
+ * Opening and closing, horizons.
  *
  * Start-up: read the newest key and the ceiling, go on above both with the
  * next term, make term and new ceiling durable, count the entries behind the last stored segment,
@@ -100,123 +100,34 @@ void oplog_advance_clock(struct oplog *o, uint64_t ts)
     }
 }
 
-/* --- waiting ------------------------------------------------------------------------------- */
-
-int oplog_wait_ack(struct oplog *o, struct op *op)
-{
-    uint64_t durable = op->ack_durable;
-    uint64_t visible = o->memory && durable > op->ack_visible ? durable : op->ack_visible;
-
-    if (oplog_visible(o) < visible && (o->memory || durable < visible))
-        TRY_RETURN(waitlist_park(&o->visible_waiters, op, visible, &o->horizon.visible));
-    if (o->memory)
-        return 0;
-    if (atomic_load(&o->durable) < durable) {
-        int rc = waitlist_park(&o->durable_waiters, op, durable, &o->durable);
-
-        flusher_want(o, durable);
-        TRY_RETURN(rc);
-    }
-    if (atomic_load(&o->flush_done) < op->ack_flush) {
-        int rc = waitlist_park(&o->flush_waiters, op, op->ack_flush, &o->flush_done);
-
-        flusher_ask(o);
-        return rc;
-    }
-    return 0;
-}
-
-uint64_t oplog_flush_ticket(struct oplog *o)
-{
-    uint64_t began = atomic_load(&o->began);
-
-    if (o->memory || atomic_load(&o->covered) >= began)
-        return 0;
-    return atomic_load(&o->flush_started) + 1;
-}
-
-/* What a parker looks at, under the hub's lock. */
-struct wait_check {
-    struct oplog *o;
-    const struct scope *scope;
-    uint64_t after;
-};
-
-enum { CHECK_CHUNK = 64, CHECK_MAX = 4 * CHECK_CHUNK };
-
-static uint64_t horizon_of(const struct wait_check *c)
-{
-    return c->scope->kind == SCOPE_OPLOG ? oplog_visible(c->o) : oplog_durable(c->o);
-}
-
-/*
- * Looks at the entries in (after, visible]. A match at or below the horizon, or so many entries
- * that they are better read than looked at here: read again. A match above it: somebody waits for
- * the flusher now. Where nothing below the horizon is left to read the request parks in any case,
- * since reading again would find nothing; whoever raises the horizon looks at what was not looked
- * at here, unless it was raised before that was said.
- */
-static enum hub_check check_entries(void *arg)
-{
-    struct wait_check *c = arg;
-    struct oplog *o = c->o;
-    uint64_t visible = oplog_visible(o);
-    uint64_t horizon = horizon_of(c);
-    struct ring_entry *e[CHECK_CHUNK];
-    uint64_t at = c->after;
-    bool again = false, want = false, inside;
-    size_t seen = 0, n;
-
-    if (c->after >= visible)
-        return HUB_NOTHING;
-    if (ring_upto(&o->ring) < visible)
-        oplog_pump(o);
-    do {
-        inside = ring_fetch(&o->ring, at, visible, e, CHECK_CHUNK, &n);
-        for (size_t i = 0; i < n; i++) {
-            at = e[i]->row.optime;
-            if (scope_matches(c->scope, &e[i]->row)) {
-                again = again || at <= horizon;
-                want = want || at > horizon;
-            }
-            ring_entry_drop(e[i]);
-        }
-        seen += n;
-    } while (n > 0 && !again && !want && seen < CHECK_MAX);
-    if (!inside || (n > 0 && !again && !want)) { /* not all of them were looked at */
-        again = at < horizon;
-        want = true;
-    }
-    if (want && !again) {
-        FAULT(PARK_LOOKED);
-        hub_expect(&o->hub, visible);
-        flusher_want(o, visible);
-        again = horizon_of(c) > horizon;
-    }
-    return again ? HUB_READ_AGAIN : HUB_NOTHING;
-}
-
-int oplog_wait_entry(struct oplog *o, struct op *op, const struct scope *s, uint64_t after)
-{
-    struct wait_check c = {o, s, after};
-
-    return hub_park(&o->hub, op, s, after, check_entries, &c);
-}
-
-uint64_t oplog_wait_passed(const struct op *op)
-{
-    return hub_passed(op);
-}
-
 /* --- noops --------------------------------------------------------------------------------- */
 
 int oplog_noop(struct oplog *o, struct op *op, struct bv o_doc, uint64_t *ret_optime)
 {
     struct oplog_op noop = {.op = 'n', .ns = "", .o = o_doc, .stmt_id = -1};
     struct stx *t;
+    int rc;
 
+    do {
+        TRY_RETURN(stx_begin(o->engine, op, &t));
+        rc = oplog_commit(o, op, t, &noop, 1, NULL, NULL, ret_optime);
+    } while (rc == ERR_WRITE_CONFLICT);
+    return rc;
+}
+
+int oplog_try_noop(struct oplog *o, struct op *op, struct bv o_doc, uint64_t *ret_optime)
+{
+    struct oplog_op noop = {.op = 'n', .ns = "", .o = o_doc, .stmt_id = -1};
+    struct stx *t;
+    int rc;
+
+    *ret_optime = 0;
     TRY_RETURN(stx_begin(o->engine, op, &t));
-    return oplog_commit(o, op, t, &noop, 1, NULL, NULL, ret_optime);
+    rc = oplog_commit_held(o, op, t, &noop, 1, NULL, NULL, ret_optime);
+    if (rc != INT_NO_OPTIME)
+        return rc;
+    stx_rollback(t);
+    return 0;
 }
 
 static int noop_msg(struct oplog *o, struct op *op, const char *msg)
@@ -366,6 +277,7 @@ static void init_parts(struct oplog *o)
     waitlist_init(&o->visible_waiters);
     waitlist_init(&o->durable_waiters);
     waitlist_init(&o->flush_waiters);
+    waitlist_init(&o->ceiling_waiters);
     mutex_init(&o->pump_mx);
     mutex_init(&o->flusher.mx);
     cond_init(&o->flusher.cv);
@@ -375,6 +287,8 @@ static void init_parts(struct oplog *o)
     mutex_init(&o->keeper.work_mx);
     cond_init(&o->keeper.cv);
     mutex_init(&o->void_mx);
+    mutex_init(&o->room_mx);
+    cond_init(&o->room);
     age_clock_init(&o->entry_ages);
     age_clock_init(&o->image_ages);
     segments_init(&o->segments);
@@ -386,6 +300,7 @@ static void free_parts(struct oplog *o)
     waitlist_fini(&o->visible_waiters);
     waitlist_fini(&o->durable_waiters);
     waitlist_fini(&o->flush_waiters);
+    waitlist_fini(&o->ceiling_waiters);
     mutex_fini(&o->pump_mx);
     mutex_fini(&o->flusher.mx);
     pthread_cond_destroy(&o->flusher.cv);
@@ -395,6 +310,8 @@ static void free_parts(struct oplog *o)
     mutex_fini(&o->keeper.work_mx);
     pthread_cond_destroy(&o->keeper.cv);
     mutex_fini(&o->void_mx);
+    mutex_fini(&o->room_mx);
+    pthread_cond_destroy(&o->room);
     age_clock_fini(&o->entry_ages);
     age_clock_fini(&o->image_ages);
     free(o);

@@ -100,7 +100,11 @@ void oplog_stats(struct oplog *o, struct oplog_stats *ret);
 
 /* A noop entry {msg: ...}; used by appendOplogNote and afterClusterTime. Commits. */
 int oplog_noop(struct oplog *o, struct op *op, struct bv o_doc, uint64_t *ret_optime) MUST_CHECK;
-/* Moves the clock so that later optimes are above ts ($clusterTime gossip); bounded by caller. */
+/* The same, without waiting for the disk: *ret_optime is 0 when there is no optime to be had. */
+int oplog_try_noop(struct oplog *o, struct op *op, struct bv o_doc,
+                   uint64_t *ret_optime) MUST_CHECK;
+/* Moves the clock so that later optimes are above ts ($clusterTime gossip); bounded by caller.
+ * Never waits: a ts above the durable ceiling becomes visible with the sync that raises it. */
 void oplog_advance_clock(struct oplog *o, uint64_t ts);
 
 #endif

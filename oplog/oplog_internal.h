@@ -4,7 +4,9 @@
  *
  * A commit (append.c) takes optimes and a slot (horizon.c), writes, commits and gives the slot back
  * with copies of its entries. When `visible` has moved, oplog_moved() wakes who waits for it. The
- * flusher (flusher.c) syncs, raises `durable` and wakes who waits for that. oplog_pump() brings
+ * flusher (flusher.c) syncs, raises `durable` and wakes who waits for that; it also keeps the
+ * durable ceiling of optimes ahead of the clock. A commit that is refused an optime because the
+ * last sync is too long ago waits in oplog_wait_room(), with nothing held. oplog_pump() brings
  * finished entries, in optime order, into the segments and the ring; it is called by whoever needs
  * them there, and by committers when many are pending. The keeper (retention.c) stores segments,
  * removes what the limits exceed and writes the periodic noop.
@@ -14,7 +16,7 @@
  *     void_mx             the first write of a run without an oplog; held across a transaction
  *     hub locks           one at a time; held while waiters are woken and while a parker checks
  *     pump_mx             one pump at a time
- *     horizon.mx, segments.mx, ring.mx, waitlists, flusher.mx, keeper.mx, limits_mx,
+ *     horizon.mx, segments.mx, ring.mx, waitlists, flusher.mx, keeper.mx, limits_mx, room_mx,
  *     age clocks          leaves; horizon.mx may be held around flusher.mx only
  */
 #ifndef RUNNEL_OPLOG_OPLOG_INTERNAL_H
@@ -42,6 +44,7 @@ enum {
     PUMP_BYTES = 256 * 1024, /* pending entries that make a committer pump */
     HUB_BYTES_DEFAULT = 16 * 1024 * 1024,
     NOOP_INTERVAL_MS = 10000,
+    ROOM_LOOK_MS = 10, /* how often a thread that waits for an optime looks for an interrupt */
 };
 
 struct flusher {
@@ -78,7 +81,9 @@ struct oplog {
 
     struct horizon horizon;
     _Atomic uint64_t durable; /* on disk; in memory `visible` stands for it */
-    struct waitlist visible_waiters, durable_waiters, flush_waiters;
+    struct waitlist visible_waiters, durable_waiters, flush_waiters, ceiling_waiters;
+    struct mutex room_mx; /* with `room`: threads in oplog_wait_room(); a leaf */
+    pthread_cond_t room;
 
     struct mutex pump_mx;
     struct ring ring;

@@ -344,9 +344,10 @@ static int periodic_noop(struct oplog *o, struct op *op, uint64_t *last)
     if (now == *last) {
         bw_init(&w, &op->arena);
         bw_str(&w, "msg", "periodic noop");
-        rc = oplog_noop(o, op, bw_done(&w), &now);
+        rc = oplog_try_noop(o, op, bw_done(&w), &now);
     }
-    *last = now;
+    if (now != 0)
+        *last = now;
     return rc;
 }
 

@@ -4,6 +4,8 @@
     from disk_server import client, raw, server  # noqa: F401
 """
 
+import contextlib
+
 import pymongo
 import pytest
 
@@ -27,3 +29,16 @@ def client(server):
 def raw(server):
     with RawClient(server.port) as r:
         yield r
+
+
+@contextlib.contextmanager
+def stuck_sync(client):
+    """Within it the log is not synced. The clock goes back, so that there are optimes for an hour: else
+    there are two seconds before writes have to wait for the disk."""
+    client.admin.command("runnelClock", -3600 * 1000)
+    client.admin.command("runnelFault", "flushBefore:wait")
+    try:
+        yield
+    finally:
+        client.admin.command("runnelFault", "off")
+        client.admin.command("runnelClock", 3600 * 1000)

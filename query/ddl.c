@@ -41,8 +41,17 @@ int ddl_commit(struct op *op, struct stx *t, const char *ns, const struct oplog_
     struct oplog *o = op->database->oplog;
     bool logged = strncmp(ns, "local.", 6) != 0;
     uint64_t first;
+    int rc;
 
-    TRY_RETURN(oplog_commit(o, op, t, ops, logged ? n : 0, NULL, NULL, &first));
+    while ((rc = oplog_commit_held(o, op, t, ops, logged ? n : 0, NULL, NULL, &first)) ==
+           INT_NO_OPTIME) {
+        rc = oplog_wait_room(o, op);
+        if (rc != 0) {
+            stx_rollback(t);
+            return rc;
+        }
+    }
+    TRY_RETURN(rc);
     FAULT(DDL_COMMITTED);
     if (!logged)
         op->ack_flush = oplog_flush_ticket(o);

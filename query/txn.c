@@ -245,10 +245,12 @@ static int sleep_ended(struct op *op, uint64_t seen, int64_t until_us)
 
     if (op->deadline_us != 0 && op->deadline_us < until_us)
         until_us = op->deadline_us;
+    op_note_stuck(op, true);
     mutex_lock(&table->mx);
     while (atomic_load(&table->ended) <= seen && clock_mono_us() < until_us)
         (void)mutex_wait(&table->mx, &table->cv, until_us);
     mutex_unlock(&table->mx);
+    op_note_stuck(op, false);
     return op_check(op);
 }
 

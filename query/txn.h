@@ -64,7 +64,8 @@ void txn_leave(struct op *op);
  * Operations become one applyOps entry, or a chain under one slot of the horizon; with them go the
  * images and the session's row (state "committed"). Created collections are published, counts
  * moved, locks released, waiters woken. *ret_optime: of the (last) entry, 0 without operations;
- * op->wrote_optime and op->ack_visible are raised to it. An error: nothing has happened.
+ * op->wrote_optime and op->ack_visible are raised to it. An error: nothing has happened. INT_PARK:
+ * no optime is to be had yet; the transaction is as it was, and the op inside.
  */
 int txn_commit(struct txn *t, struct op *op, uint64_t *ret_optime) MUST_CHECK;
 /* Undoes everything and frees t. Any thread, when nobody is inside. NULL: nothing. */

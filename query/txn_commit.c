@@ -238,7 +238,7 @@ static int store_state(void *arg, struct stx *stx, uint64_t first)
     return retry_store(stx, c->t->lsid, &r);
 }
 
-/* Everything that may conflict or fail comes before the optimes are taken. */
+/* Everything that may conflict or fail comes before the optimes are taken. May be done again. */
 static int prepare(struct commit *c)
 {
     for (struct txn_coll *k = c->t->colls; k != NULL; k = k->next) {
@@ -261,6 +261,24 @@ static void publish(struct txn *t, uint64_t optime)
     }
 }
 
+/* INT_PARK leaves the transaction as it is. */
+static int commit_or_wait(struct commit *c, uint64_t *ret_first)
+{
+    struct txn *t = c->t;
+    int rc;
+
+    do {
+        rc = oplog_commit_held(t->db->oplog, c->op, t->stx, c->entries, c->n, store_state, c,
+                               ret_first);
+        if (rc != INT_NO_OPTIME)
+            return rc;
+        rc = oplog_wait_room(t->db->oplog, c->op);
+    } while (rc == 0);
+    if (rc != INT_PARK)
+        stx_rollback(t->stx);
+    return rc;
+}
+
 int txn_commit(struct txn *t, struct op *op, uint64_t *ret_optime)
 {
     struct commit c = {.t = t, .op = op};
@@ -280,7 +298,9 @@ int txn_commit(struct txn *t, struct op *op, uint64_t *ret_optime)
         txn_abort(t);
         return rc;
     }
-    rc = oplog_commit(t->db->oplog, op, t->stx, c.entries, c.n, store_state, &c, &first);
+    rc = commit_or_wait(&c, &first);
+    if (rc == INT_PARK)
+        return rc;
     rc = txn_write_error(op, rc);
     op->txn = NULL;
     t->stx = NULL;

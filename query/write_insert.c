@@ -83,8 +83,9 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
     else
         rc = writer_commit(w, x, g->ops, g->n, g->stmts, g->nstmts);
     if (g->n > 0 && rc != 0) {
-        if (rc == ERR_WRITE_CONFLICT || failed.code == 0)
+        if (rc == ERR_WRITE_CONFLICT || rc < 0 || failed.code == 0)
             return rc;
+        TRY_RETURN(op_check(w->op));
         /* The failure came in the midst of a record: it took the group with it. */
         g->n = g->examined = 0;
         g->retried = 0;

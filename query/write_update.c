@@ -175,6 +175,8 @@ static int update_rids(struct job *j, struct chunk *c, const int64_t *rids, size
             struct error err = j->w->op->err;
             int commit_rc = commit_chunk(j, c, ret);
 
+            if (commit_rc < 0)
+                return commit_rc;
             if (commit_rc != ERR_WRITE_CONFLICT) {
                 j->w->op->err = err;
                 return rc;

@@ -43,8 +43,9 @@ bool write_concern_is_silent(const struct write_concern *wc);
 void write_concern_finish(struct request *rq);
 /* The document of the concern for errors and getDefaultRWConcern: w, j, wtimeout. */
 void write_concern_write(const struct write_concern *wc, struct bw *w);
-/* The finished reply has waited for its durability as long as the client wants (wtimeout or
- * maxTimeMS): it will be sent with a writeConcernError, or, for a read, becomes error 50. */
-void concern_timed_out(struct request *rq);
+/* The finished reply waits for its durability no longer, because of `code` (64: wtimeout, 50:
+ * maxTimeMS, 11601: killOp): it will be sent with a writeConcernError, or, for a read, becomes that
+ * error. */
+void concern_gives_up(struct request *rq, int code);
 
 #endif

@@ -248,6 +248,7 @@ int envelope_parse(struct request *rq)
         op->deadline_us = failpoints_armed()
                               ? failpoint_deadline(op->start_us, rq->max_time_ms * 1000)
                               : op->start_us + rq->max_time_ms * 1000;
+    op->wtimeout_us = (rq->cmd->flags & CMD_WRITE) != 0 ? rq->wc.wtimeout_ms * 1000 : 0;
     if (!bv_is_missing(rq->lsid) && rq->session == NULL)
         TRY_RETURN(session_checkout(rq));
     return read_concern_wait(rq);

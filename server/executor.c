@@ -140,6 +140,11 @@ void request_waiter_wake(struct waiter *w)
     request_wake(rq_of((char *)w - offsetof(struct op, waiter)), WAKE_READY);
 }
 
+void request_stuck(struct op *op, bool is)
+{
+    atomic_fetch_add(&rq_of(op)->server->executor->stuck, is ? 1 : -1);
+}
+
 void request_interrupt(struct request *rq, int code)
 {
     atomic_store(&rq->op.interrupt, code);
@@ -366,7 +371,7 @@ static void watch_pool(struct executor *ex, uint64_t *last)
     bool stuck = atomic_load(&ex->idle) == 0 && progress == *last;
 
     *last = progress;
-    if (stuck && atomic_load(&ex->workers) < WORKERS_MAX)
+    if (stuck && atomic_load(&ex->workers) < WORKERS_MAX + atomic_load(&ex->stuck))
         start_worker(ex);
     if (stuck != atomic_load(&ex->reserve_active)) {
         mutex_lock(&ex->reserve_mx);
@@ -521,5 +526,6 @@ void executor_stats(struct executor *ex, struct executor_stats *ret)
 {
     ret->workers = atomic_load(&ex->workers);
     ret->idle = atomic_load(&ex->idle);
+    ret->stuck = atomic_load(&ex->stuck);
     ret->queued = atomic_load(&ex->queued);
 }

@@ -50,6 +50,8 @@ void executor_schema_task(struct executor *ex, void (*fn)(void *arg), void *arg)
  * ending meanwhile (by the lock under which it is registered). Any thread. */
 void request_interrupt(struct request *rq, int code);
 void request_wake(struct request *rq, enum wake_reason reason);
+/* struct op's stuck: the pool may grow by one meanwhile. */
+void request_stuck(struct op *op, bool is);
 /* struct waiter's wake. */
 void request_waiter_wake(struct waiter *w);
 
@@ -58,7 +60,7 @@ void executor_each_conn(struct executor *ex,
                         void (*fn)(void *arg, struct conn *c, struct request *rq), void *arg);
 
 struct executor_stats {
-    int workers, idle, queued;
+    int workers, idle, stuck, queued;
 };
 void executor_stats(struct executor *ex, struct executor_stats *ret);
 

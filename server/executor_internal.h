@@ -45,6 +45,7 @@ struct executor {
     _Atomic bool signalled;    /* a worker has been told of the queue and has not looked yet */
     _Atomic uint64_t progress; /* requests ended */
     _Atomic int workers;
+    _Atomic int stuck; /* threads that say of themselves that they wait: op_note_stuck() */
     int base_workers;
     _Atomic bool watching; /* the timer thread looks at the pool */
     _Atomic bool reserve_active;

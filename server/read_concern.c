@@ -244,8 +244,10 @@ int read_concern_finish(struct request *rq)
         /* Durable after whatever was read, and proof that this member was the primary. */
         bw_init(&w, &op->arena);
         bw_str(&w, "msg", "linearizable read");
-        TRY_RETURN(oplog_noop(o, op, bw_done(&w), &optime));
+        TRY_RETURN(oplog_try_noop(o, op, bw_done(&w), &optime));
         op->ack_durable = optime;
+        if (optime == 0) /* the disk is stuck: its next sync tells as much */
+            op->ack_flush = oplog_flush_ticket(o);
         return 0;
     case READ_SNAPSHOT:
         op->ack_durable = rq->at_cluster_time;

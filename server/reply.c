@@ -218,7 +218,9 @@ void reply_error(struct request *rq)
     if (err->info != NULL)
         bw_fields(w, bv_doc(err->info));
     /* What a failed command did write is acknowledged like any other write. */
-    if (op->wrote_optime != 0)
+    if (op->wrote_optime != 0 && (rq->cmd->flags & CMD_WRITE) != 0)
+        write_concern_finish(rq);
+    else if (op->wrote_optime != 0)
         op->ack_durable = op->wrote_optime;
     op->ack_flush = 0;
     add_topology_version(rq, err->code);

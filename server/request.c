@@ -39,6 +39,7 @@ struct request *request_new(struct server *s, struct conn *c)
     rq->op.server = s;
     rq->op.request = rq;
     rq->op.waiter.wake = request_waiter_wake;
+    rq->op.stuck = request_stuck;
     rq->op.database = atomic_load(&s->database);
     rq->op.connection_id = c == NULL ? 0 : (uint64_t)c->id;
     rq->server = s;

@@ -120,19 +120,39 @@ static enum conn_output send_reply(struct conn *c, struct request *rq)
     return conn_send(c, iov, 2);
 }
 
+/* The client, or killOp, wants the reply without what it waits for. What a server that stops has
+ * promised it keeps. */
+static bool wait_is_over(struct request *rq, int *ret_why)
+{
+    struct op *op = &rq->op;
+
+    *ret_why = ERR_OK;
+    if ((op->ack_durable | op->ack_flush) == 0) {
+        rq->ack_deadline_us = 0; /* what is left is to become visible, which is soon */
+        return false;
+    }
+    if (atomic_load(&op->interrupt) == ERR_INTERRUPTED)
+        *ret_why = ERR_INTERRUPTED;
+    else if (op->deadline_us != 0 && rq->ack_deadline_us != 0 && clock_mono_us() >= op->deadline_us)
+        *ret_why = ERR_MAX_TIME_MS_EXPIRED;
+    else if (rq->ack_deadline_us != 0 && clock_mono_us() >= rq->ack_deadline_us)
+        *ret_why = ERR_WRITE_CONCERN_TIMEOUT;
+    return *ret_why != ERR_OK;
+}
+
 /* The finished reply waits for what it acknowledges. 0 or INT_PARK. */
 static int wait_ack(struct request *rq)
 {
     struct op *op = &rq->op;
-    int rc;
+    int rc, why;
 
     if (op->database == NULL || (op->ack_visible | op->ack_durable | op->ack_flush) == 0)
         return 0;
     rc = oplog_wait_ack(op->database->oplog, op);
-    if (rc == 0 || rq->ack_deadline_us == 0 || clock_mono_us() < rq->ack_deadline_us)
+    if (rc == 0 || !wait_is_over(rq, &why))
         return rc;
     op->unpark(op);
-    concern_timed_out(rq);
+    concern_gives_up(rq, why);
     return oplog_wait_ack(op->database->oplog, op); /* still for what it wrote to be visible */
 }
 
@@ -167,6 +187,14 @@ static void pass_message(struct conn *c, struct request *rq)
         (void)conn_consume(c, rq->raw, rq->raw_len, NULL);
 }
 
+/* Whether a hang-up interrupts the request of c. */
+static void set_sheltered(struct conn *c, bool sheltered)
+{
+    mutex_lock(&c->mx);
+    c->sheltered = sheltered;
+    mutex_unlock(&c->mx);
+}
+
 /* True: parked, out of our hands. False: it was woken before; run again with *ret_reason. */
 static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake_reason *ret_reason)
 {
@@ -185,6 +213,8 @@ static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake
             c->streaming = true;
             mutex_unlock(&c->mx);
         }
+        if (op->ends_with_client && !rq->more_to_come_in)
+            set_sheltered(c, false);
         if (!c->sheltered)
             executor_arm(w->ex, c, EPOLLRDHUP | (rq->exhaust ? (uint32_t)EPOLLIN : 0), false);
     } else if (rq->ack_deadline_us != 0) {
@@ -206,9 +236,13 @@ static bool spoke_out_of_turn(struct conn *c, struct request *rq)
 /* Takes a woken request off all lists. The caller then owns it alone again. */
 static void unpark(struct worker *w, struct request *rq)
 {
+    bool sheltered = goes_on_alone(rq->cmd);
+
     executor_timer_cancel(w->ex, rq);
     if (rq->op.unpark != NULL)
         rq->op.unpark(&rq->op);
+    if (sheltered && !rq->conn->sheltered)
+        set_sheltered(rq->conn, true);
 }
 
 static bool gone(struct conn *c)

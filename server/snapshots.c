@@ -29,6 +29,7 @@ struct snapshots {
     struct mutex mx;
     struct snapshot all[LIMIT_SNAPSHOTS];
     struct waitlist waiting; /* for `left` to grow */
+    _Atomic int64_t too_old; /* reads refused */
     _Atomic uint64_t left;   /* how often a place became free or idle */
     _Atomic int64_t window_s;
     bool pressed; /* the cache was at the last sweep; the sweeper's */
@@ -116,6 +117,7 @@ static int too_old(struct request *rq)
 {
     uint64_t at = rq->at_cluster_time;
 
+    atomic_fetch_add(&rq->server->snapshots->too_old, 1);
     return op_fail(&rq->op, ERR_SNAPSHOT_TOO_OLD,
                    "Read timestamp Timestamp(%llu, %llu) is older than the oldest available "
                    "timestamp.",
@@ -344,7 +346,7 @@ void snapshots_set_window_s(struct snapshots *s, int64_t seconds)
 
 void snapshots_stats(struct snapshots *s, struct snapshots_stats *ret)
 {
-    *ret = (struct snapshots_stats){0};
+    *ret = (struct snapshots_stats){.too_old = atomic_load(&s->too_old)};
     mutex_lock(&s->mx);
     for (size_t i = 0; i < LIMIT_SNAPSHOTS; i++) {
         const struct snapshot *p = &s->all[i];

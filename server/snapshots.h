@@ -45,6 +45,7 @@ void snapshots_set_window_s(struct snapshots *s, int64_t seconds); /* >= 0 */
 
 struct snapshots_stats {
     int64_t pinned, in_use;
+    int64_t too_old; /* reads refused with 239, ever */
     uint64_t oldest; /* its time; 0: none */
 };
 void snapshots_stats(struct snapshots *s, struct snapshots_stats *ret);

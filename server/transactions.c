@@ -385,7 +385,9 @@ int transaction_commit(struct request *rq)
     st = rq->txn;
     if (st->txn == NULL)
         return 0; /* again: the reply waits for the write concern as the first one did */
-    rc = txn_commit(st->txn, &rq->op, &optime); /* which leaves it */
+    rc = txn_commit(st->txn, &rq->op, &optime); /* which leaves it, but when it waits */
+    if (rc == INT_PARK)
+        return rc;
     rq->in_txn = false;
     mutex_lock(&st->all->mx);
     txn_close_locked(st, rc == 0 ? TXN_COMMITTED : TXN_ABORTED, &done);

@@ -185,23 +185,23 @@ void write_concern_finish(struct request *rq)
         set_error(rq, ERR_UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes");
 }
 
-void concern_timed_out(struct request *rq)
+void concern_gives_up(struct request *rq, int code)
 {
     struct op *op = &rq->op;
+    const char *text = code == ERR_INTERRUPTED           ? "operation was interrupted"
+                       : code == ERR_MAX_TIME_MS_EXPIRED ? "operation exceeded time limit"
+                                                         : "waiting for replication timed out";
 
     rq->ack_deadline_us = 0;
     op->ack_durable = op->ack_flush = 0;
     if ((rq->cmd->flags & CMD_WRITE) == 0) {
-        op_fail(op, ERR_MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
+        op_fail(op, code, "%s", text);
         reply_error(rq);
         op->ack_durable = 0;
         return;
     }
     if (!bv_is_missing(rq->write_concern_error))
         return; /* it has one already */
-    if (op->deadline_us != 0 && clock_mono_us() >= op->deadline_us)
-        set_error(rq, ERR_MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
-    else
-        set_error(rq, ERR_WRITE_CONCERN_TIMEOUT, "waiting for replication timed out");
+    set_error(rq, code, text);
     reply_add_write_concern_error(rq);
 }

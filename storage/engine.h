@@ -64,7 +64,7 @@ int64_t engine_table_bytes(struct engine *e, const char *ident);
 /* Numbers for serverStatus. */
 struct engine_stats {
     int64_t cache_bytes, cache_max, cache_dirty, log_bytes_written, checkpoints, sessions_open,
-        sessions_max;
+        sessions_max, wt_sessions, wt_cursors; /* the last two: open in WiredTiger, its own too */
 };
 void engine_stats(struct engine *e, struct engine_stats *ret);
 /* How much of the cache is used, and how much holds what is not on disk yet: shares of its size; 0

@@ -279,6 +279,8 @@ void engine_stats(struct engine *e, struct engine_stats *ret)
         ret->cache_dirty = stat_of(cursor, WT_STAT_CONN_CACHE_BYTES_DIRTY);
         ret->log_bytes_written = stat_of(cursor, WT_STAT_CONN_LOG_BYTES_WRITTEN);
         ret->checkpoints = stat_of(cursor, STAT_CHECKPOINTS);
+        ret->wt_sessions = stat_of(cursor, WT_STAT_CONN_SESSION_OPEN);
+        ret->wt_cursors = stat_of(cursor, WT_STAT_CONN_CURSOR_OPEN_COUNT);
         (void)cursor->close(cursor);
     }
     session_return(e, s);

@@ -4,6 +4,8 @@
 import datetime
 import json
 import os
+import threading
+import time
 import uuid
 
 import pymongo
@@ -350,6 +352,34 @@ def test_server_status_leaves_sections_out(client):
     assert "repl" not in status
     assert "metrics" not in status
     assert "connections" in status
+
+
+def test_server_status_tells_what_is_open_in_storage(client, db):
+    db.c.insert_one({})
+    sessions = [client.start_session() for _ in range(30)]
+    for session in sessions:
+        session.start_transaction()
+        db.c.find_one({}, session=session)
+    open_now = client.admin.command("serverStatus")["wiredTiger"]["session"]
+    for session in sessions:
+        session.end_session()
+    assert open_now["open session count"] >= 30
+    assert type(open_now["open cursor count"]) is Int64 and open_now["open cursor count"] > 0
+
+
+def test_server_status_tells_who_waits(client, db):
+    with db.c.watch() as stream:
+        waiting = threading.Thread(target=lambda: next(stream, None))
+        waiting.start()
+        until = time.monotonic() + 30
+        while (status := client.admin.command("serverStatus")["runnel"])["executor"]["parked"] == 0:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        db.c.insert_one({})
+        waiting.join()
+    assert status["executor"]["workers"] > 0 and status["executor"]["stuck"] == 0
+    memory = status["memory"]
+    assert 0 < memory["heapUsedBytes"] <= memory["heapBytes"] and memory["mappedBytes"] >= 0
 
 
 def test_server_status_counts(client, db):

@@ -10,7 +10,7 @@ from bson import Timestamp
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from disk_server import client, raw, server  # noqa: F401
+from disk_server import client, raw, server, stuck_sync  # noqa: F401
 from raw import RawClient
 from streamutil import error_of
 
@@ -138,42 +138,40 @@ def test_refused_documents(db, concern, code, text):
 
 @pytest.mark.parametrize("level", ["majority", "linearizable"])
 @pytest.mark.parametrize("command", READS, ids=BY_NAME)
-def test_waits_for_the_sync(db, raw, fault, command, level):
+def test_waits_for_the_sync(client, db, raw, command, level):
     """What a crash could undo is not given: here it can never be synced."""
     db.c.insert_one({"_id": 1})
-    fault("flushBefore:wait")
-    db.get_collection("c", write_concern=WriteConcern(1)).insert_one({"_id": 2})
-    assert raw.command({**command, "readConcern": {"level": "local"}}, db.name)["ok"] == 1.0
-    reply = raw.command(
-        {**command, "readConcern": {"level": level}, "maxTimeMS": 100}, db.name
-    )
-    assert (reply["ok"], reply["code"]) == (0.0, 50), reply
-    fault("off")
+    with stuck_sync(client):
+        db.get_collection("c", write_concern=WriteConcern(1)).insert_one({"_id": 2})
+        assert raw.command({**command, "readConcern": {"level": "local"}}, db.name)["ok"] == 1.0
+        reply = raw.command(
+            {**command, "readConcern": {"level": level}, "maxTimeMS": 100}, db.name
+        )
+        assert (reply["ok"], reply["code"]) == (0.0, 50), reply
     reply = raw.command({**command, "readConcern": {"level": level}}, db.name)
     assert "2" in str(reply.get("n") or reply.get("values") or reply["cursor"]["firstBatch"])
 
 
-def test_get_more_keeps_the_level(db, raw, fault):
+def test_get_more_keeps_the_level(client, db, raw):
     db.c.insert_many([{"_id": i} for i in range(4)])
     command = {"find": "c", "batchSize": 2, "readConcern": {"level": "majority"}}
     cursor = raw.command(command, db.name)["cursor"]
-    fault("flushBefore:wait")
-    db.get_collection("c", write_concern=WriteConcern(1)).insert_one({"_id": 9})
     got = []
     more = threading.Thread(
         target=lambda: got.append(raw.command({"getMore": cursor["id"], "collection": "c"}, db.name))
     )
-    more.start()
-    more.join(0.2)
-    assert more.is_alive() and got == []
-    fault("off")
+    with stuck_sync(client):
+        db.get_collection("c", write_concern=WriteConcern(1)).insert_one({"_id": 9})
+        more.start()
+        more.join(0.2)
+        assert more.is_alive() and got == []
     more.join()
     assert [d["_id"] for d in got[0]["cursor"]["nextBatch"]] == [2, 3, 9]
 
 
 def test_nothing_read_at_majority_is_lost(disk_srv):
     """The read comes between the commit and the sync; then the server is killed."""
-    with pymongo.MongoClient(disk_srv.uri) as client:
+    with pymongo.MongoClient(disk_srv.uri, serverSelectionTimeoutMS=5000) as client:
         client.t.c.insert_one({"_id": 0})
         seen = set()
         fast = client.t.get_collection("c", write_concern=WriteConcern(1))

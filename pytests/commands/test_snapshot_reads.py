@@ -9,7 +9,7 @@ import pytest
 from bson import Timestamp
 from pymongo.write_concern import WriteConcern
 
-from disk_server import client, raw, server  # noqa: F401
+from disk_server import client, raw, server, stuck_sync  # noqa: F401
 from raw import RawClient
 from streamutil import error_of
 
@@ -123,17 +123,39 @@ def test_after_cluster_time(raw, db):
 
 def test_only_what_a_crash_cannot_undo(client, raw, db):
     db.c.insert_one({"_id": 1})
-    client.admin.command("runnelFault", "flushBefore:wait")
-    try:
+    with stuck_sync(client):
         db.get_collection("c", write_concern=WriteConcern(1)).insert_one({"_id": 2})
         reply = find(raw, db, maxTimeMS=100)
         assert reply.get("code") == 50, reply
-    finally:
-        client.admin.command("runnelFault", "off")
     assert ids(find(raw, db)) == [1, 2]
 
 
 # --- pins --------------------------------------------------------------------------------------
+
+
+def test_server_status_tells_of_the_window(client, raw, db):
+    def window():
+        return client.admin.command("serverStatus")["wiredTiger"]["snapshot-window-settings"]
+
+    db.c.insert_one({"_id": 1})
+    at = find(raw, db)["cursor"]["atClusterTime"]
+    before = window()
+    assert list(before) == [
+        "total number of SnapshotTooOld errors",
+        "minimum target snapshot window size in seconds",
+        "current available snapshot window size in seconds",
+        "latest majority snapshot timestamp available",
+        "oldest majority snapshot timestamp available",
+        "pinned timestamp requests",
+        "min pinned timestamp",
+    ]
+    assert before["minimum target snapshot window size in seconds"] == 300
+    assert before["pinned timestamp requests"] >= 1 and before["min pinned timestamp"] <= at
+    assert before["latest majority snapshot timestamp available"].count(":") == 3
+    long_ago = Timestamp(at.time - 1000, 1)
+    assert find(raw, db, long_ago)["code"] == 239
+    name = "total number of SnapshotTooOld errors"
+    assert window()[name] == before[name] + 1
 
 
 def test_the_least_recently_used_goes(raw, db):

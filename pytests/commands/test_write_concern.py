@@ -9,6 +9,7 @@ import pytest
 from bson import Timestamp
 from pymongo.write_concern import WriteConcern
 
+import disk_server
 from disk_server import client, raw, server  # noqa: F401
 from raw import RawClient
 from server import Server
@@ -22,9 +23,8 @@ INSERT = {"insert": "c", "documents": [{}]}
 @pytest.fixture
 def stuck_sync(client):
     """While the test runs the log is not synced."""
-    client.admin.command("runnelFault", "flushBefore:wait")
-    yield
-    client.admin.command("runnelFault", "off")
+    with disk_server.stuck_sync(client):
+        yield
 
 
 def write(db, **concern):
@@ -153,15 +153,14 @@ def test_unsatisfiable_names_one_error(raw, db, stuck_sync):
 
 
 def test_durable_in_time_is_no_error(client, db):
-    client.admin.command("runnelFault", "flushBefore:wait")
     replies = []
     waiting = threading.Thread(
         target=lambda: replies.append(write(db, w="majority", wtimeout=60000))
     )
-    waiting.start()
-    while not db.c.count_documents({}):
-        time.sleep(0.01)
-    client.admin.command("runnelFault", "off")
+    with disk_server.stuck_sync(client):
+        waiting.start()
+        while not db.c.count_documents({}):
+            time.sleep(0.01)
     waiting.join()
     assert "writeConcernError" not in replies[0]
 
@@ -223,9 +222,8 @@ def test_default_write_concern_is_used(own):
         assert error["errInfo"]["writeConcern"]["w"] == 2
         assert error["errInfo"]["writeConcern"]["provenance"] == "clientSupplied"
         client.admin.command("setDefaultRWConcern", defaultWriteConcern={"w": 1})
-        client.admin.command("runnelFault", "flushBefore:wait")
-        assert "writeConcernError" not in raw.command(INSERT, "t")
-        client.admin.command("runnelFault", "off")
+        with disk_server.stuck_sync(client):
+            assert "writeConcernError" not in raw.command(INSERT, "t")
 
 
 def test_default_read_concern_is_used(own):
@@ -233,16 +231,14 @@ def test_default_read_concern_is_used(own):
     with pymongo.MongoClient(own.uri) as client, RawClient(own.port) as raw:
         client.t.c.insert_one({})
         client.admin.command("setDefaultRWConcern", defaultReadConcern={"level": "majority"})
-        client.admin.command("runnelFault", "flushBefore:wait")
-        client.t.get_collection("c", write_concern=WriteConcern(1)).insert_one({})
-        late = raw.command({"find": "c", "maxTimeMS": 50}, "t")
-        assert late["code"] == 50 and late["codeName"] == "MaxTimeMSExpired"
-        local = raw.command({"find": "c", "readConcern": {"level": "local"}}, "t")
-        assert len(local["cursor"]["firstBatch"]) == 2
-        assert raw.command({"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}}, "admin")[
-            "ok"
-        ] == 1.0
-        client.admin.command("runnelFault", "off")
+        with disk_server.stuck_sync(client):
+            client.t.get_collection("c", write_concern=WriteConcern(1)).insert_one({})
+            late = raw.command({"find": "c", "maxTimeMS": 50}, "t")
+            assert late["code"] == 50 and late["codeName"] == "MaxTimeMSExpired"
+            local = raw.command({"find": "c", "readConcern": {"level": "local"}}, "t")
+            assert len(local["cursor"]["firstBatch"]) == 2
+            ops = {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}}
+            assert raw.command(ops, "admin")["ok"] == 1.0
         client.admin.command("setDefaultRWConcern", defaultReadConcern={})
         reply = client.admin.command("getDefaultRWConcern")
         assert reply["defaultReadConcern"] == {"level": "local"}

@@ -4,8 +4,10 @@
  * in MongoDB's (alphabetical) order, mem and metrics last. {serverStatus: 1, repl: 0} leaves a
  * section out.
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,6 +18,7 @@
 #include "server/executor.h"
 #include "server/server.h"
 #include "server/sessions.h"
+#include "server/snapshots.h"
 #include "server/stats.h"
 #include "server/transactions.h"
 
@@ -279,6 +282,27 @@ static void section_repl(struct request *rq, struct bw *w)
     bw_i32(w, "rbid", 1);
 }
 
+/* Our own: who works and who waits, and what the allocator has from the system. */
+static void section_runnel(struct request *rq, struct bw *w)
+{
+    struct executor_stats es;
+    struct mallinfo2 m = mallinfo2();
+
+    executor_stats(rq->server->executor, &es);
+    bw_doc_begin(w, "executor");
+    stats_int(w, "workers", es.workers);
+    stats_int(w, "idle", es.idle);
+    stats_int(w, "stuck", es.stuck);
+    stats_int(w, "queued", es.queued);
+    stats_int(w, "parked", COUNTER(rq, parked));
+    bw_end(w);
+    bw_doc_begin(w, "memory");
+    bw_i64(w, "heapBytes", (int64_t)m.arena);
+    bw_i64(w, "heapUsedBytes", (int64_t)m.uordblks);
+    bw_i64(w, "mappedBytes", (int64_t)m.hblkhd);
+    bw_end(w);
+}
+
 static void section_storage_engine(struct request *rq, struct bw *w)
 {
     bw_str(w, "name", "wiredTiger");
@@ -300,6 +324,39 @@ static void write_tickets(struct bw *w, const char *key, const struct engine_sta
     bw_end(w);
 }
 
+/* As MongoDB shows optimes here: "Nov 30 23:59:59:1". */
+static void write_pretty(struct bw *w, const char *key, uint64_t ts)
+{
+    time_t secs = (time_t)(ts >> 32);
+    char buf[48];
+    struct tm tm;
+    size_t n;
+
+    gmtime_r(&secs, &tm);
+    n = strftime(buf, sizeof(buf), "%b %e %H:%M:%S", &tm);
+    snprintf(buf + n, sizeof(buf) - n, ":%x", (unsigned)ts);
+    bw_str(w, key, buf);
+}
+
+/* The snapshots that reads with readConcern snapshot may go back to: those that are pinned. */
+static void write_snapshot_window(struct request *rq, struct bw *w)
+{
+    struct snapshots_stats n;
+    uint64_t durable = oplog_durable(rq->op.database->oplog), oldest;
+
+    snapshots_stats(rq->server->snapshots, &n);
+    oldest = n.oldest == 0 ? durable : n.oldest;
+    bw_i64(w, "total number of SnapshotTooOld errors", n.too_old);
+    bw_i64(w, "minimum target snapshot window size in seconds",
+           snapshots_window_s(rq->server->snapshots));
+    bw_i64(w, "current available snapshot window size in seconds",
+           durable > oldest ? (int64_t)(durable >> 32) - (int64_t)(oldest >> 32) : 0);
+    write_pretty(w, "latest majority snapshot timestamp available", durable);
+    write_pretty(w, "oldest majority snapshot timestamp available", oldest);
+    bw_i64(w, "pinned timestamp requests", n.pinned);
+    bw_ts(w, "min pinned timestamp", n.oldest);
+}
+
 static void section_wired_tiger(struct request *rq, struct bw *w)
 {
     struct engine_stats es;
@@ -316,6 +373,13 @@ static void section_wired_tiger(struct request *rq, struct bw *w)
     bw_end(w);
     bw_doc_begin(w, "log");
     bw_i64(w, "log bytes written", es.log_bytes_written);
+    bw_end(w);
+    bw_doc_begin(w, "session");
+    bw_i64(w, "open cursor count", es.wt_cursors);
+    bw_i64(w, "open session count", es.wt_sessions);
+    bw_end(w);
+    bw_doc_begin(w, "snapshot-window-settings");
+    write_snapshot_window(rq, w);
     bw_end(w);
     bw_doc_begin(w, "transaction");
     bw_i64(w, "transaction checkpoints", es.checkpoints);
@@ -341,6 +405,7 @@ static const struct section sections[] = {
     {"opcountersRepl", section_opcounters_repl, false},
     {"oplog", section_oplog, true},
     {"repl", section_repl, false},
+    {"runnel", section_runnel, false},
     {"security", section_security, false},
     {"storageEngine", section_storage_engine, false},
     {"transactions", section_transactions, false},

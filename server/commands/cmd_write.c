@@ -136,6 +136,7 @@ bool write_error_ends_command(const struct request *rq, int code)
         return true;
     switch (code) {
     case ERR_MAX_TIME_MS_EXPIRED:
+    case ERR_WRITE_CONCERN_TIMEOUT: /* it has waited for an optime */
     case ERR_INTERRUPTED:
     case ERR_INTERRUPTED_AT_SHUTDOWN:
     case ERR_CURSOR_KILLED:

@@ -178,7 +178,8 @@ static int write_request(struct request *rq, uint32_t n, size_t entry_bytes)
         if (rc != ERR_WRITE_CONFLICT)
             return rc;
     }
-    first = horizon_begin(&o->horizon, n, &slot);
+    while ((first = horizon_begin(&o->horizon, n, &slot)) == 0)
+        usleep(1000); /* the ceiling is being raised */
     if (log_entries(t, entry_bytes, first, n) != 0 || oplog_commit_counted(o, t) != 0)
         abort();
     if (horizon_end(&o->horizon, slot, NULL))

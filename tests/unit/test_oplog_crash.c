@@ -309,6 +309,7 @@ static void optimes_are_not_reused_after_a_crash(void **state)
 
         op_init(&op);
         db_reopen(&d, &roomy);
+        clock_test_shift_wall(-3600 * 1000);          /* there are optimes for an hour */
         if (fault_set("flushBefore:wait", &err) != 0) /* nothing more becomes durable */
             _exit(3);
         for (int i = 0; i < 50; i++)

@@ -69,6 +69,49 @@ static void increments_stay_within_their_second(void **state)
     free(h);
 }
 
+static void nothing_is_handed_out_above_the_ceiling(void **state)
+{
+    struct horizon *h = calloc(1, sizeof(*h));
+    uint64_t second = (uint64_t)(clock_wall_ms() / 1000 + 1000) << 32, slot, wants;
+
+    (void)state;
+    horizon_init(h, second, second + 2);
+    assert_true(horizon_begin(h, 2, &slot) == second + 1);
+    assert_true(horizon_end(h, slot, NULL));
+    assert_true(horizon_begin(h, 1, &slot) == 0);
+    wants = atomic_load(&h->wants);
+    assert_true(wants == second + 3);
+    assert_true(horizon_begin(h, 5, &slot) == 0);
+    assert_false(horizon_raise_ceiling(h, second + 3));
+    assert_true(atomic_load(&h->wants) == second + 7); /* not yet */
+    assert_true(horizon_begin(h, 1, &slot) == second + 3);
+    assert_true(horizon_end(h, slot, NULL));
+    assert_false(horizon_raise_ceiling(h, second + 100));
+    assert_true(atomic_load(&h->wants) == 0);
+    horizon_fini(h);
+    free(h);
+}
+
+static void a_time_above_the_ceiling_is_reached_with_it(void **state)
+{
+    struct horizon *h = calloc(1, sizeof(*h));
+    uint64_t second = (uint64_t)(clock_wall_ms() / 1000 + 1000) << 32, slot;
+
+    (void)state;
+    horizon_init(h, second, second + 10);
+    assert_false(horizon_advance(h, second + 50));
+    assert_false(horizon_advance(h, second + 40));
+    assert_true(atomic_load(&h->visible) == second);
+    assert_true(horizon_begin(h, 1, &slot) == 0); /* it would be above 50 */
+    assert_false(horizon_raise_ceiling(h, second + 49));
+    assert_true(horizon_raise_ceiling(h, second + 100));
+    assert_true(atomic_load(&h->visible) == second + 50);
+    assert_true(horizon_begin(h, 1, &slot) == second + 51);
+    assert_true(horizon_end(h, slot, NULL));
+    horizon_fini(h);
+    free(h);
+}
+
 /* --- writers and followers ----------------------------------------------------------------- */
 
 struct writer {
@@ -289,6 +332,8 @@ int main(void)
         cmocka_unit_test(visible_waits_for_the_oldest_slot),
         cmocka_unit_test(all_of_a_slot_becomes_visible_at_once),
         cmocka_unit_test(increments_stay_within_their_second),
+        cmocka_unit_test(nothing_is_handed_out_above_the_ceiling),
+        cmocka_unit_test(a_time_above_the_ceiling_is_reached_with_it),
         cmocka_unit_test(followers_miss_nothing),
         cmocka_unit_test(followers_miss_nothing_with_a_tiny_ring),
         cmocka_unit_test(followers_miss_nothing_in_memory),

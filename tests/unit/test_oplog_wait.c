@@ -13,6 +13,22 @@ static const struct scope db_db = {SCOPE_DATABASE, "db", NULL, false, false, fal
 static const struct scope db_other = {SCOPE_DATABASE, "other", NULL, false, false, false};
 static const struct scope cluster = {SCOPE_CLUSTER, NULL, NULL, false, false, false};
 
+/* From here on the log is not synced. The clock goes back, so that there are optimes for an hour.
+ */
+static void hang_at(const char *spec)
+{
+    struct error err;
+
+    clock_test_shift_wall(-3600 * 1000);
+    OK(fault_set(spec, &err));
+}
+
+static void go_on(void)
+{
+    fault_clear_all();
+    clock_test_shift_wall(3600 * 1000);
+}
+
 /* --- a commit that a test holds between taking its optime and committing ------------------- */
 
 struct held {
@@ -146,14 +162,13 @@ static void one_sync_serves_all_who_wait(void **state)
     enum { N = 2000 };
     struct parked *p = calloc(N, sizeof(*p));
     struct oplog_stats before, after;
-    struct error err;
     struct op op;
     struct db d;
 
     (void)state;
     op_init(&op);
     db_open(&d, false, &roomy);
-    OK(fault_set("flushBefore:wait", &err));
+    hang_at("flushBefore:wait");
     put(&d, &op, "db.a", 0);
     oplog_stats(d.oplog, &before);
     for (int i = 0; i < N; i++) {
@@ -164,7 +179,7 @@ static void one_sync_serves_all_who_wait(void **state)
     }
     assert_int_equal(parked_wakes(&p[0]), 0);
     assert_true(oplog_durable(d.oplog) < p[0].op.ack_durable);
-    OK(fault_set("flushBefore:off", &err));
+    go_on();
     for (int i = 0; i < N; i++) {
         assert_true(parked_wait(&p[i]));
         assert_int_equal(oplog_wait_ack(d.oplog, &p[i].op), 0);
@@ -182,7 +197,6 @@ static void one_sync_serves_all_who_wait(void **state)
 static void a_waiter_that_comes_during_the_publication_is_woken(void **state)
 {
     struct parked p;
-    struct error err;
     uint64_t optime;
     struct op op;
     struct db d;
@@ -190,14 +204,14 @@ static void a_waiter_that_comes_during_the_publication_is_woken(void **state)
     (void)state;
     op_init(&op);
     db_open(&d, false, &roomy);
-    OK(fault_set("flushAfter:wait", &err));
+    hang_at("flushAfter:wait");
     optime = put(&d, &op, "db.a", 1);
     while (fault_hits("flushAfter") == 0) /* the interval's own sync */
         usleep(1000);
     parked_init(&p);
     p.op.ack_durable = optime;
     assert_int_equal(oplog_wait_ack(d.oplog, &p.op), INT_PARK);
-    OK(fault_set("flushAfter:off", &err));
+    go_on();
     assert_true(parked_wait(&p));
     assert_int_equal(oplog_wait_ack(d.oplog, &p.op), 0);
     parked_fini(&p);
@@ -210,7 +224,6 @@ static void a_waiter_that_comes_during_the_publication_is_woken(void **state)
 static void a_wait_ahead_of_the_visible_horizon_asks_later(void **state)
 {
     struct parked p;
-    struct error err;
     struct held h;
     struct op op;
     struct db d;
@@ -218,7 +231,7 @@ static void a_wait_ahead_of_the_visible_horizon_asks_later(void **state)
     (void)state;
     op_init(&op);
     db_open(&d, false, &roomy);
-    OK(fault_set("flushBefore:wait", &err));
+    hang_at("flushBefore:wait");
     put(&d, &op, "db.a", 1);
     while (fault_hits("flushBefore") == 0) /* from here on the flusher hears nothing */
         usleep(1000);
@@ -229,12 +242,61 @@ static void a_wait_ahead_of_the_visible_horizon_asks_later(void **state)
     atomic_store(&d.oplog->flusher.asked, false);
     held_release(&h);
     assert_true(atomic_load(&d.oplog->flusher.asked));
-    OK(fault_set("flushBefore:off", &err));
+    go_on();
     assert_true(parked_wait(&p));
     parked_fini(&p);
     fault_clear_all();
     db_remove(&d);
     op_fini(&op);
+}
+
+static int try_put(struct db *d, struct op *op, uint64_t *ret_first)
+{
+    struct oplog_op e = {.op = 'i', .ns = "db.a", .uuid = test_uuid, .stmt_id = -1};
+    struct stx *t;
+
+    e.o = small_doc(op, 1, 0);
+    OK(stx_begin(d->engine, op, &t));
+    return oplog_commit(d->oplog, op, t, &e, 1, NULL, NULL, ret_first);
+}
+
+/* The clock has passed the durable ceiling, and the disk is stuck. */
+static void who_is_refused_an_optime_waits_for_the_sync(void **state)
+{
+    struct parked p;
+    struct db d;
+    uint64_t first, before;
+
+    (void)state;
+    db_open(&d, false, &roomy);
+    hang_at("flushBefore:wait");
+    clock_test_shift_wall(2 * 3600 * 1000);
+    before = oplog_allocated(d.oplog);
+    parked_init(&p);
+    p.op.wtimeout_us = 60 * 1000000;
+    assert_int_equal(try_put(&d, &p.op, &first), INT_PARK);
+    assert_true(p.op.ends_with_client && p.op.park_deadline_us != 0);
+    parked_unpark(&p);
+    assert_true(!p.op.ends_with_client && p.op.park_deadline_us == 0);
+    p.op.room_until_us = 1; /* over */
+    assert_int_equal(try_put(&d, &p.op, &first), ERR_WRITE_CONCERN_TIMEOUT);
+    p.op.wtimeout_us = p.op.room_until_us = 0;
+    atomic_store(&p.op.interrupt, ERR_INTERRUPTED);
+    assert_int_equal(try_put(&d, &p.op, &first), ERR_INTERRUPTED);
+    p.op.wrote_optime = 1; /* it would sleep */
+    assert_int_equal(try_put(&d, &p.op, &first), ERR_INTERRUPTED);
+    p.op.wrote_optime = 0;
+    atomic_store(&p.op.interrupt, 0);
+    assert_int_equal(try_put(&d, &p.op, &first), INT_PARK);
+    assert_true(oplog_allocated(d.oplog) == before);
+    fault_clear_all();
+    assert_true(parked_wait(&p));
+    while (try_put(&d, &p.op, &first) == INT_PARK) /* the sync that hung knew an older ceiling */
+        assert_true(parked_wait(&p));
+    assert_true(first > before);
+    parked_fini(&p);
+    clock_test_shift_wall(-3600 * 1000);
+    db_remove(&d);
 }
 
 static void a_ticket_covers_what_was_committed_before(void **state)
@@ -342,7 +404,6 @@ static void only_matching_entries_wake(void **state)
 static void a_stream_is_woken_at_the_durable_horizon_and_asks_for_it(void **state)
 {
     struct parked stream, tailer;
-    struct error err;
     uint64_t after, optime;
     struct op op;
     struct db d;
@@ -351,7 +412,7 @@ static void a_stream_is_woken_at_the_durable_horizon_and_asks_for_it(void **stat
     op_init(&op);
     db_open(&d, false, &roomy);
     after = oplog_visible(d.oplog);
-    OK(fault_set("flushBefore:wait", &err));
+    hang_at("flushBefore:wait");
     parked_init(&stream);
     parked_init(&tailer);
     assert_int_equal(oplog_wait_entry(d.oplog, &stream.op, &coll_a, after), INT_PARK);
@@ -362,7 +423,7 @@ static void a_stream_is_woken_at_the_durable_horizon_and_asks_for_it(void **stat
     assert_true(atomic_load(&d.oplog->durable_wanted) >= optime);
     assert_true(parked_wait(&tailer));
     assert_int_equal(parked_wakes(&stream), 0);
-    OK(fault_set("flushBefore:off", &err));
+    go_on();
     assert_true(parked_wait(&stream));
     assert_true(oplog_durable(d.oplog) >= optime);
     assert_string_equal(read_ids(&d, &op, &coll_a, after + 1, false), "2");
@@ -378,7 +439,6 @@ static void a_stream_is_woken_at_the_durable_horizon_and_asks_for_it(void **stat
 static void entries_from_before_the_park_count(void **state)
 {
     struct parked p;
-    struct error err;
     uint64_t after, optime;
     struct op op;
     struct db d;
@@ -397,14 +457,14 @@ static void entries_from_before_the_park_count(void **state)
     assert_int_equal(oplog_wait_entry(d.oplog, &p.op, &coll_a, optime), INT_PARK);
     parked_unpark(&p);
 
-    OK(fault_set("flushBefore:wait", &err));
+    hang_at("flushBefore:wait");
     after = oplog_visible(d.oplog);
     optime = put(&d, &op, "db.a", 2);
     assert_true(atomic_load(&d.oplog->durable_wanted) < optime);
     oplog_pump(d.oplog); /* while nobody waits for it */
     assert_int_equal(oplog_wait_entry(d.oplog, &p.op, &coll_a, after), INT_PARK);
     assert_true(atomic_load(&d.oplog->durable_wanted) >= optime);
-    OK(fault_set("flushBefore:off", &err));
+    go_on();
     assert_true(parked_wait(&p));
     parked_fini(&p);
     fault_clear_all();
@@ -509,7 +569,6 @@ static void a_burst_beyond_the_ring_wakes_streams(void **state)
 {
     struct oplog_options o = roomy;
     struct parked p;
-    struct error err;
     struct op op;
     struct db d;
 
@@ -519,11 +578,11 @@ static void a_burst_beyond_the_ring_wakes_streams(void **state)
     db_open(&d, false, &o);
     parked_init(&p);
     assert_int_equal(oplog_wait_entry(d.oplog, &p.op, &coll_a, oplog_visible(d.oplog)), INT_PARK);
-    OK(fault_set("flushBefore:wait", &err));
+    hang_at("flushBefore:wait");
     put(&d, &op, "db.a", 0);
     for (int i = 0; i < 200; i++)
         put(&d, &op, "db.b", i);
-    OK(fault_set("flushBefore:off", &err));
+    go_on();
     assert_true(parked_wait(&p));
     parked_fini(&p);
     fault_clear_all();
@@ -652,6 +711,7 @@ int main(void)
         cmocka_unit_test(one_sync_serves_all_who_wait),
         cmocka_unit_test(a_waiter_that_comes_during_the_publication_is_woken),
         cmocka_unit_test(a_wait_ahead_of_the_visible_horizon_asks_later),
+        cmocka_unit_test(who_is_refused_an_optime_waits_for_the_sync),
         cmocka_unit_test(a_ticket_covers_what_was_committed_before),
         cmocka_unit_test(unsynced_commits_become_durable_without_being_asked),
         cmocka_unit_test(only_matching_entries_wake),
