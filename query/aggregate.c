@@ -236,7 +236,7 @@ int aggregate_open(struct op *op, const struct aggregate_spec *s, struct qcursor
     if (s->coll == NULL && !bv_is_missing(s->uuid))
         return op_fail(op, 4928901,
                        "collectionUUID is not supported for a collectionless aggregation");
-    g = qcursor_new(sizeof(*g), &agg_ops);
+    g = qcursor_new(sizeof(*g), 0, &agg_ops);
     o.g = g;
     o.ctx = (struct pipeline_ctx){
         .db = s->db, .coll = s->coll, .vars = s->vars, .allow_disk_use = s->allow_disk_use};

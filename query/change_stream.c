@@ -364,12 +364,11 @@ static int chain_stages(struct cs_cursor *c, struct op *op, const struct change_
 
 int change_stream_open(struct op *op, const struct change_stream_args *args, struct qcursor **ret)
 {
-    struct cs_cursor *c = qcursor_new(sizeof(*c), &cs_ops);
+    struct cs_cursor *c = qcursor_new(sizeof(*c), ARENA_BYTES, &cs_ops);
     struct arena *a = &c->base.arena;
     struct stream_options o;
     int rc;
 
-    arena_init_small(a, ARENA_BYTES);
     TRY(take_split_stage(op, args->pipeline, &c->splits));
     TRY(change_stream_parse(op, args, c->splits, a, &o));
     TRY(chain_stages(c, op, args));

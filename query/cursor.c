@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "base/mem.h"
 #include "query/txn_internal.h"
 
 void exec_init(struct exec *x, struct op *op)
@@ -46,25 +45,32 @@ int exec_stx(struct exec *x, struct stx **ret)
     return 0;
 }
 
-void *qcursor_new(size_t size, const struct qcursor_ops *ops)
+void *qcursor_new(size_t size, size_t small, const struct qcursor_ops *ops)
 {
+    struct arena a;
     struct qcursor *c;
 
     ASSERT(size >= sizeof(*c));
-    c = mem_must_zero(1, size);
+    if (small > 0)
+        arena_init_small(&a, size + small);
+    else
+        arena_init(&a);
+    c = arena_zalloc(&a, size);
     c->ops = ops;
-    arena_init(&c->arena);
+    c->arena = a;
     return c;
 }
 
 void qcursor_free(struct qcursor *c)
 {
+    struct arena a;
+
     if (c == NULL)
         return;
     if (c->ops->close != NULL)
         c->ops->close(c);
-    arena_fini(&c->arena);
-    free(c);
+    a = c->arena; /* which c lies in */
+    arena_fini(&a);
 }
 
 /* --- documents that are already there ----------------------------------------------------------
@@ -118,7 +124,7 @@ int qcursor_each(struct op *op, struct qcursor *c, int (*fn)(void *arg, struct b
 int qcursor_from_array(struct op *op, const char *ns, const struct bv *docs, size_t n,
                        struct qcursor **ret)
 {
-    struct array_cursor *ac = qcursor_new(sizeof(*ac), &array_ops);
+    struct array_cursor *ac = qcursor_new(sizeof(*ac), 0, &array_ops);
     int rc;
 
     ac->base.ns = arena_strdup(&ac->base.arena, ns);

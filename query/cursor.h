@@ -74,8 +74,9 @@ struct qcursor {
     int64_t position_rows; /* rows delivered so far, for limit bookkeeping of the maker */
 };
 
-/* Allocates size bytes (>= sizeof(struct qcursor)) zeroed, with an initialised arena. */
-void *qcursor_new(size_t size, const struct qcursor_ops *ops);
+/* Allocates size bytes (>= sizeof(struct qcursor)) zeroed, in the arena that it then holds. That
+ * begins with room for `small` bytes more and doubles from there; 0: as arenas usually do. */
+void *qcursor_new(size_t size, size_t small, const struct qcursor_ops *ops);
 void qcursor_free(struct qcursor *c); /* NULL: nothing */
 
 /* Calls fn with every row up to the end, or to what is there now; stops at its first error. The

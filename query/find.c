@@ -169,7 +169,7 @@ int find_open(struct op *op, const struct find_spec *s, struct qcursor **ret)
     int rc;
 
     TRY_RETURN(check_tailable(op, s));
-    f = qcursor_new(sizeof(*f), s->await_data ? &find_await_ops : &find_ops);
+    f = qcursor_new(sizeof(*f), 0, s->await_data ? &find_await_ops : &find_ops);
     a = &f->base.arena;
     f->base.ns = arena_strdup(a, s->ns);
     if (s->vars != NULL && s->let != NULL) {

@@ -57,6 +57,7 @@ struct command {
 enum read_level { READ_LOCAL, READ_AVAILABLE, READ_MAJORITY, READ_LINEARIZABLE, READ_SNAPSHOT };
 
 struct write_concern {
+    bool named;        /* the command has the field, if only {} */
     bool given, has_w; /* by the client */
     int64_t w;         /* number; -1: "majority" or a tag */
     const char *tag;   /* any other string, or NULL */
@@ -99,6 +100,7 @@ struct request {
     uint64_t at_cluster_time;    /* 0: none */
     struct write_concern wc;
     struct bv comment;
+    bool help;            /* tell what the command is for, instead of running it */
     int64_t max_time_ms;  /* 0: none */
     bool exhaust;         /* exhaustAllowed was set */
     bool more_to_come_in; /* moreToCome: no reply wanted */

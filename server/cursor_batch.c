@@ -157,11 +157,10 @@ static void prefix_error(struct request *rq, int rc)
     error_prefix(&rq->op.err, prefix);
 }
 
-static struct cursor_entry *entry_new(struct request *rq, struct qcursor *c,
-                                      const struct batch_opts *o)
+static void entry_init(struct cursor_entry *e, struct request *rq, struct qcursor *c,
+                       const struct batch_opts *o)
 {
-    struct cursor_entry *e = mem_must_zero(1, sizeof(*e));
-
+    memset(e, 0, sizeof(*e));
     e->c = c;
     e->has_lsid = !bv_is_missing(rq->lsid);
     if (e->has_lsid)
@@ -173,7 +172,6 @@ static struct cursor_entry *entry_new(struct request *rq, struct qcursor *c,
     e->no_timeout = o->no_timeout;
     e->limit = o->limit;
     e->created_ms = clock_wall_ms();
-    return e;
 }
 
 /* What is left of maxTimeMS bounds the later batches of a cursor that does not wait. */
@@ -188,11 +186,12 @@ static void set_budget(struct cursor_entry *e, struct op *op)
 
 int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch_opts *o)
 {
-    struct cursor_entry *e = entry_new(rq, c, o);
-    struct batch b = {.e = e, .o = o, .w = &rq->reply};
+    struct cursor_entry e; /* registered, and so on the heap, only if rows are left */
+    struct batch b = {.e = &e, .o = o, .w = &rq->reply};
     struct exec x;
     int rc;
 
+    entry_init(&e, rq, c, o);
     rq->change_stream = c->change_stream;
     begin_reply(rq, o);
     exec_init(&x, &rq->op);
@@ -203,23 +202,23 @@ int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch
         prefix_error(rq, rc);
         goto out;
     }
-    rc = end_batch(rq, e);
+    rc = end_batch(rq, &e);
     if (rc != 0)
         goto out;
     if (b.ended || o->single) {
-        end_reply(rq, e, 0);
+        end_reply(rq, &e, 0);
         goto out;
     }
-    set_budget(e, &rq->op);
-    rc = cursor_entry_insert(rq->server->cursors, &rq->op, e);
+    set_budget(&e, &rq->op);
+    rc = cursor_entry_insert(rq->server->cursors, &rq->op, &e);
     if (rc != 0)
         goto out;
     if (rq->txn != NULL)
         transaction_owns_cursor(rq);
-    end_reply(rq, e, e->id);
+    end_reply(rq, &e, e.id);
     return 0;
 out:
-    cursor_entry_free(e);
+    cursor_entry_clear(&e);
     return rc;
 }
 

@@ -126,18 +126,21 @@ static void leave_idle_locked(struct cursors *cs, struct cursor_entry *e)
 
 int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *e)
 {
+    struct cursor_entry *kept = mem_must(sizeof(*kept));
+
     mutex_lock(&cs->mx);
     if (cs->n >= (size_t)cs->max) {
         mutex_unlock(&cs->mx);
+        free(kept);
         return op_fail(op, ERR_RESOURCE_EXHAUSTED, "too many open cursors: %lld",
                        (long long)cs->max);
     }
     if (cs->n > 2 * cs->nbuckets)
         grow_locked(cs);
     e->id = new_id_locked(cs);
-    e->next = NULL;
-    note_use_locked(cs, e);
-    *find_locked(cs, e->id) = e;
+    *kept = *e;
+    note_use_locked(cs, kept);
+    *find_locked(cs, e->id) = kept;
     cs->n++;
     mutex_unlock(&cs->mx);
     return 0;
@@ -154,10 +157,15 @@ static struct cursor_entry *remove_locked(struct cursors *cs, struct cursor_entr
     return e;
 }
 
-void cursor_entry_free(struct cursor_entry *e)
+void cursor_entry_clear(struct cursor_entry *e)
 {
     qcursor_free(e->c);
     free(e->stash);
+}
+
+static void entry_free(struct cursor_entry *e)
+{
+    cursor_entry_clear(e);
     free(e);
 }
 
@@ -168,7 +176,7 @@ static void free_list(struct cursor_entry *list)
         struct cursor_entry *e = list;
 
         list = e->next;
-        cursor_entry_free(e);
+        entry_free(e);
     }
 }
 
@@ -477,7 +485,7 @@ void cursor_unpin(struct request *rq)
         remove_locked(cs, find_locked(cs, e->id));
     mutex_unlock(&cs->mx);
     if (dead)
-        cursor_entry_free(e);
+        entry_free(e);
 }
 
 void cursor_doom(struct request *rq)

@@ -26,10 +26,11 @@ struct cursor_entry {
     uint8_t *stash;                  /* a row that did not fit into the last batch */
 };
 
-/* Gives the entry an id and registers it; on failure it is still the caller's. */
+/* Gives the entry an id and registers a copy of it, to which all that it holds then belongs; on
+ * failure it is still the caller's. */
 int cursor_entry_insert(struct cursors *cs, struct op *op, struct cursor_entry *e) MUST_CHECK;
-/* Frees an entry that is not registered, with its cursor. */
-void cursor_entry_free(struct cursor_entry *e);
+/* Frees what an entry that is not registered holds: its cursor. */
+void cursor_entry_clear(struct cursor_entry *e);
 /* rq->cursor: the cursor `id`, for this request alone. 43, 13, 143 or one of 50736 to 50741. */
 int cursor_pin(struct request *rq, int64_t id, const char *ns) MUST_CHECK;
 /* The cursor that rq has pinned is at its end, or broken: it goes. */

@@ -198,7 +198,7 @@ static int run_command(struct request *rq, bool on_schema_thread)
     TRY_RETURN(envelope_parse(rq));
     if (failpoints_armed() || rq->failpoint != NULL)
         TRY_RETURN(failpoint_command(rq));
-    if (bv_truthy(bv_get(op->cmd, "help")))
+    if (rq->help)
         return help(rq);
     if ((rq->cmd->flags & CMD_QUICK) == 0)
         TRY_RETURN(op_check(op));

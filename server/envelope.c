@@ -188,6 +188,9 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
         if (strcmp(k, "comment") == 0 && e->v.type != BV_NULL)
             rq->comment = e->v;
         return 0;
+    case 'h':
+        rq->help |= strcmp(k, "help") == 0 && bv_truthy(e->v);
+        return 0;
     case 'l':
         return strcmp(k, "lsid") == 0 ? session_lsid(rq, e->v, &rq->lsid) : 0;
     case 'm':
@@ -203,7 +206,10 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
     case 't':
         return strcmp(k, "txnNumber") == 0 ? parse_txn_number(rq, e->v) : 0;
     case 'w':
-        return strcmp(k, "writeConcern") == 0 ? write_concern_parse(op, e->v, &rq->wc) : 0;
+        if (strcmp(k, "writeConcern") != 0)
+            return 0;
+        rq->wc.named = true;
+        return write_concern_parse(op, e->v, &rq->wc);
     default:
         return 0;
     }
@@ -225,6 +231,7 @@ static void reset(struct request *rq)
     rq->after_cluster_time = rq->at_cluster_time = 0;
     write_concern_implicit(&rq->wc);
     rq->comment = BV_NONE;
+    rq->help = false;
     rq->max_time_ms = 0;
 }
 

@@ -32,20 +32,47 @@ static uint64_t operation_time(struct request *rq)
                                 : oplog_visible(op->database->oplog);
 }
 
-static void add_times(struct request *rq)
+/* The times at the end of every reply differ in two numbers only: the rest is written once. */
+static struct times {
+    struct bv doc;
+    size_t cluster_at, operation_at; /* where in doc */
+} times;
+static pthread_once_t times_once = PTHREAD_ONCE_INIT;
+
+enum { TIMES_BYTES_MAX = 160 };
+
+static void make_times(void)
 {
     static const uint8_t no_hash[20];
-    struct bw *w = &rq->reply;
-    uint64_t done = operation_time(rq), cluster = server_cluster_time(rq->server);
+    struct bw w;
 
-    bw_doc_begin(w, "$clusterTime");
-    bw_ts(w, "clusterTime", cluster > done ? cluster : done);
-    bw_doc_begin(w, "signature");
-    bw_bin(w, "hash", 0, no_hash, sizeof(no_hash));
-    bw_i64(w, "keyId", 0);
-    bw_end(w);
-    bw_end(w);
-    bw_ts(w, "operationTime", done);
+    bw_init(&w, NULL);
+    bw_doc_begin(&w, "$clusterTime");
+    bw_ts(&w, "clusterTime", 0);
+    bw_doc_begin(&w, "signature");
+    bw_bin(&w, "hash", 0, no_hash, sizeof(no_hash));
+    bw_i64(&w, "keyId", 0);
+    bw_end(&w);
+    bw_end(&w);
+    bw_ts(&w, "operationTime", 0);
+    times.doc = bw_done(&w);
+    ASSERT(!w.failed && times.doc.len <= TIMES_BYTES_MAX);
+    times.cluster_at = (size_t)(bv_path(times.doc, "$clusterTime.clusterTime").p - times.doc.p);
+    times.operation_at = (size_t)(bv_path(times.doc, "operationTime").p - times.doc.p);
+}
+
+static void add_times(struct request *rq)
+{
+    uint64_t done = operation_time(rq), cluster = server_cluster_time(rq->server);
+    uint8_t doc[TIMES_BYTES_MAX];
+
+    pthread_once(&times_once, make_times);
+    if (cluster < done)
+        cluster = done;
+    memcpy(doc, times.doc.p, times.doc.len);
+    memcpy(doc + times.cluster_at, &cluster, sizeof(cluster));
+    memcpy(doc + times.operation_at, &done, sizeof(done));
+    bw_fields(&rq->reply, bv_doc(doc));
 }
 
 int reply_set_waits(struct request *rq)

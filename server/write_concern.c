@@ -89,8 +89,7 @@ int write_concern_check(struct request *rq)
 {
     struct write_concern *wc = &rq->wc, other;
 
-    if ((rq->cmd->flags & (CMD_WRITE | CMD_WRITE_CONCERN)) == 0 &&
-        !bv_is_missing(bv_get(rq->op.cmd, "writeConcern")))
+    if ((rq->cmd->flags & (CMD_WRITE | CMD_WRITE_CONCERN)) == 0 && wc->named)
         return op_fail(&rq->op, ERR_INVALID_OPTIONS, "Command does not support writeConcern");
     if ((rq->cmd->flags & CMD_WRITE) == 0 || wc->has_w ||
         !rw_defaults_write(rq->server->rw_defaults, &rq->op.arena, &other))
