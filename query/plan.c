@@ -357,6 +357,26 @@ static void choose_or(const struct chooser *c, struct plan *ret)
     }
 }
 
+/* {_id: value}, of a type whose values have one key each: there is nothing to choose, and what lies
+ * at the key matches. */
+static bool is_one_id(const struct match *m, struct bv *ret)
+{
+    if (m == NULL || match_kind(m) != MATCH_EQ || strcmp(match_path(m), "_id") != 0)
+        return false;
+    *ret = match_value(m);
+    switch (ret->type) {
+    case BV_OID:
+    case BV_STRING:
+    case BV_INT32:
+    case BV_INT64:
+    case BV_BINARY:
+    case BV_DATE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool has_hint(const struct scan_spec *spec)
 {
     return spec->hint.type == BV_STRING || !bv_empty(spec->hint);
@@ -381,6 +401,12 @@ int plan_choose(struct op *op, struct arena *a, const struct scan_spec *spec, st
     if (natural(spec->hint, &direction) || natural(spec->sort, &direction)) {
         ret->backward = direction < 0;
         ret->sorted = natural(spec->sort, &direction);
+        return 0;
+    }
+    if (!has_hint(spec) && is_one_id(spec->filter, &ret->id)) {
+        ret->kind = PLAN_ID;
+        ret->ix = &spec->k->indexes[0];
+        ret->sorted = ret->exact = true;
         return 0;
     }
     conjuncts_collect(&c.conjuncts, spec->filter);

@@ -77,6 +77,7 @@ struct plan {
     enum plan_kind kind;
     bool backward;
     bool sorted;   /* the wanted order is given */
+    bool exact;    /* gives only what the filter accepts: no need to test */
     bool multikey; /* a document may lie at several keys */
     struct index *ix;
     struct bv id;

@@ -290,7 +290,7 @@ static int next_row(struct scan *s, struct exec *x, struct bv *ret)
 static int accept(struct scan *s, struct exec *x, struct bv doc, bool *ret)
 {
     *ret = true;
-    if (s->filter != NULL && !match_is_empty(s->filter))
+    if (!s->plan.exact && s->filter != NULL && !match_is_empty(s->filter))
         TRY_RETURN(match_test(s->filter, &x->ev, doc, ret, NULL));
     if (*ret && s->plan.kind == PLAN_IXSCAN && s->plan.multikey)
         TRY_RETURN(is_first_key(s, x->op, doc, ret));

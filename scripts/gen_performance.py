@@ -37,8 +37,8 @@ ratios within one run are worth comparing. {verdict}.
 - *bare WiredTiger*: the same rows through WiredTiger alone (`tests/bench/bare.c`); *bare sockets*: the
   same bytes over loopback.
 - A delivery latency counts from when the insert was due to be sent until its event is there.
-- Peer: {peer}, told to sync what it acknowledges, as we do; on smaller data where the full size
-  would take it minutes.
+- Peer: {peer}, told to sync what it acknowledges, as we do (but for w:1, which syncs on neither
+  side); on smaller data where the full size would take it minutes.
 
 ## Targets
 

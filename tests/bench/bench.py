@@ -68,10 +68,10 @@ class Bench:
     def skeleton(self):
         return Runnel(self.build / "tests/bench/skeleton")
 
-    def peer(self):
+    def peer(self, synced=True):
         if self.make_peer is None:
             raise NotAvailable("no peer")
-        return self.make_peer()
+        return self.make_peer(synced)
 
     def try_client(self, workload, server, **arguments):
         """For peers: None where it cannot do the workload. What takes long is done once."""

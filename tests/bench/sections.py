@@ -26,10 +26,10 @@ def field(runs, key):
 
 
 @contextlib.contextmanager
-def peer_of(bench, slow=False):
+def peer_of(bench, slow=False, synced=True):
     """The peer, or None; also None for work that takes peers long, when the run is to be quick."""
     try:
-        server = None if slow and not bench.plan["slow_peers"] else bench.peer()
+        server = None if slow and not bench.plan["slow_peers"] else bench.peer(synced)
     except NotAvailable:
         server = None
     if server is None:
@@ -40,12 +40,12 @@ def peer_of(bench, slow=False):
 
 
 def turns(bench, servers, workload, peer_arguments=None, **arguments):
-    """Ours, the ceiling and the peer (or None) in turn, repeated: a list of runs for each."""
+    """Ours, the ceiling (or None) and the peer (or None) in turn, repeated: runs of each."""
     ours, floor, peer = servers
     runs = ([], [], [])
     for _ in range(bench.plan["repeats"]):
         runs[0].append(bench.client(workload, ours, **arguments))
-        runs[1].append(bench.client(workload, floor, **arguments))
+        runs[1].append(None if floor is None else bench.client(workload, floor, **arguments))
         runs[2].append(bench.try_client(workload, peer, **{**arguments, **(peer_arguments or {})}))
     return runs
 
@@ -58,10 +58,25 @@ def start_up(bench):
             with tempfile.TemporaryDirectory(prefix="runnel-bench-") as path:
                 where = ["--memory"] if kind == "memory" else ["--dbpath", path + "/data"]
                 times.append(time_start(bench, where))
-        bench.results.add(9, f"start to first insert, {kind}", "ms", median(times), at_most=most)
-    with bench.ours() as server:
+        name, theirs = f"start to first insert, {kind}", None
+        if kind == "disk":
+            theirs = median([time_peer_start(bench) for _ in range(min(5, bench.plan["starts"]))])
+        bench.results.add(9, name, "ms", median(times), peer=theirs, at_most=most)
+        bench.results.against_peer(name, "ms", median(times), theirs, False)
+    with bench.ours() as server, peer_of(bench) as peer:
         bench.client("insert", server, seconds=0.001)
-        bench.results.add(9, "resident memory, idle", "MB", server.rss() / 1e6, at_most=25)
+        theirs = None if bench.try_client("insert", peer, seconds=0.001) is None else peer.rss() / 1e6
+        bench.results.add(9, "resident memory, idle", "MB", server.rss() / 1e6, peer=theirs, at_most=25)
+        bench.results.against_peer("resident memory, idle", "MB", server.rss() / 1e6, theirs, False)
+
+
+def time_peer_start(bench):
+    """As time_start(); None without a peer, or if it cannot."""
+    began = time.perf_counter()
+    with peer_of(bench) as peer:
+        if bench.try_client("insert", peer, seconds=0.000001) is None:
+            return None
+        return (time.perf_counter() - began) * 1000
 
 
 def time_start(bench, where):
@@ -81,13 +96,14 @@ def time_start(bench, where):
 def inserts(bench):
     """1: single inserts, durable and w:1, over connections."""
     series = []
-    with bench.ours() as ours, bench.skeleton() as floor, peer_of(bench) as peer:
-        for server in (ours, floor, peer):
+    with (bench.ours() as ours, bench.skeleton() as floor, peer_of(bench) as synced,
+          peer_of(bench, synced=False) as unsynced):
+        for server in (ours, floor, synced, unsynced):
             bench.try_client("insert", server, conns=8, seconds=0.3)
-        for w, label, counts in (("", "durable", bench.plan["connections"]),
-                                 ("1", "w:1", JUDGED_CONNECTIONS)):
+        for w, label, counts, peer in (("", "durable", bench.plan["connections"], synced),
+                                       ("1", "w:1", JUDGED_CONNECTIONS, unsynced)):
             for n in counts:
-                a, b, p = turns(bench, [ours, floor, peer if w == "" else None], "insert",
+                a, b, p = turns(bench, [ours, floor, peer], "insert",
                                 conns=n, seconds=bench.plan["seconds"], w=w)
                 ops = field(a, "ops_per_second")
                 theirs = field(p, "ops_per_second")
@@ -238,7 +254,25 @@ def fanout_parked(bench):
                 bench.results.add(6, f"CPU per write beside {n} parked", "×", cost,
                                   at_most=1 + PARKED_LOSS, text="within 5 % of none")
     bench.results.series["parked"] = series
+    parked_against_peer(bench)
     parked_memory(bench, before, rss, n)
+
+
+def parked_against_peer(bench):
+    """Writes a second beside as many watchers of its own as the peer can hold of those judged."""
+    for n in bench.plan["parked"]:
+        try:
+            with bench.ours() as ours, peer_of(bench) as peer:
+                if peer is None:
+                    return
+                with parked(bench, ours, n), parked(bench, peer, n):
+                    runs = turns(bench, [ours, None, peer], "insert", conns=32,
+                                 seconds=bench.plan["seconds"])
+        except (RuntimeError, subprocess.SubprocessError) as e:
+            bench.results.note(f"{bench.results.peer_name} cannot hold {n} parked watchers: {str(e)[:160]}")
+            return
+        mine, theirs = (field(runs[i], "ops_per_second") for i in (0, 2))
+        bench.results.against_peer(f"durable writes, {n} watchers parked", "/s", mine, theirs)
 
 
 def parked_memory(bench, before, rss, n):
@@ -332,10 +366,12 @@ def mix(bench):
         key = f"{point}_us"
         bench.results.add(10, f"mix, {point}", "us", field(runs, key), field(bare, key),
                           "bare WiredTiger", field(theirs, key))
+        bench.results.against_peer(f"mix, {point}", "us", field(runs, key), field(theirs, key), False)
     us, ceiling = field(runs, "p999_us"), field(bare, "p999_us")
     bench.results.add(10, "mix, p99.9", "us", us, ceiling, "bare WiredTiger",
                       field(theirs, "p999_us"), at_most=MIX_TIMES * ceiling,
                       text="≤ 2 × bare WiredTiger")
+    bench.results.against_peer("mix, p99.9", "us", us, field(theirs, "p999_us"), False)
 
 
 ALL = {"start": start_up, "insert": inserts, "batch": batches, "statement": statements,

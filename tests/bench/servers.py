@@ -70,7 +70,7 @@ class Process:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 return
             except OSError:
-                time.sleep(0.02)
+                time.sleep(0.002)
         raise NotAvailable(f"{self.name} does not listen")
 
     def __exit__(self, *exc):
@@ -104,10 +104,14 @@ class Runnel(Process):
 
 
 class Secantus(Process):
-    """SecantusDB: its Rust server where it is installed, else the Python one of the package."""
+    """SecantusDB: its Rust server where it is installed, else the Python one of the package.
 
-    def __init__(self, build):
+    synced: told to sync what it acknowledges. Else a crash would take it back, as with w:1 here.
+    """
+
+    def __init__(self, build, synced=True):
         super().__init__()
+        self._synced = synced
         rust = build.parent / "bench-peers/bin/secantusd-rs"
         package = build.parent / "bench-venv/bin/secantusd-py"
         if rust.exists():
@@ -116,10 +120,12 @@ class Secantus(Process):
             self.name, self._binary = "SecantusDB (Python)", package
         else:
             raise NotAvailable("SecantusDB is not installed (make bench-peers)")
+        if not synced:
+            self.name += " without syncs"
 
     def command(self, port):
-        # Unsynced otherwise: a crash would take back what it acknowledged.
-        return [self._binary, "--port", str(port), "--storage-path", self.path, "--sync-on-commit"]
+        sync = ["--sync-on-commit"] if self._synced else []
+        return [self._binary, "--port", str(port), "--storage-path", self.path, *sync]
 
 
 class Mongod(Process):
@@ -127,8 +133,9 @@ class Mongod(Process):
 
     name = "mongod"
 
-    def __init__(self):
+    def __init__(self, synced=True):
         super().__init__()
+        del synced  # its clients tell it
         self._binary = shutil.which("mongod")
         if self._binary is None:
             raise NotAvailable("no mongod on the PATH")
@@ -163,11 +170,11 @@ class Remote:
 
 
 def peer_factory(build, choice):
-    """A function that makes the peer server named by --peer, or None."""
+    """A function of `synced` that makes the peer server named by --peer, or None."""
     if choice == "none":
         return None
     if choice.startswith("mongodb://"):
-        return lambda: Remote(choice)
+        return lambda synced=True: Remote(choice)
     if choice == "mongod":
         return Mongod
-    return lambda: Secantus(build)
+    return lambda synced=True: Secantus(build, synced)

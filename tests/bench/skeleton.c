@@ -15,6 +15,7 @@
  * Linked with server/main.c and the library; this dispatch() takes the place of the library's.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "oplog/oplog_internal.h"
 #include "server/dispatch.h"

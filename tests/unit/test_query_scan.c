@@ -241,6 +241,17 @@ static void test_collscan(void **state)
     coll_unref(k);
 }
 
+/* Whether the documents that the plan gives need not be tested. */
+static bool is_exact(struct coll *k, const char *filter)
+{
+    struct match *m;
+    struct plan plan;
+
+    OK(match_parse(&op, &op.arena, json_doc(&op.arena, filter), NULL, &m));
+    OK(plan_choose(&op, &op.arena, &(struct scan_spec){.k = k, .filter = m}, &plan));
+    return plan.exact;
+}
+
 static void test_by_id(void **state)
 {
     struct coll *k = create("t.c");
@@ -268,6 +279,12 @@ static void test_by_id(void **state)
                         "IXSCAN _id_ backward { _id: [ \"[MaxKey, MinKey]\" ] }");
     assert_true(sorted);
     assert_string_equal(find(k, "{}", "{\"_id\": -1}", NULL, 1), "\"x\" 7 1");
+    assert_true(is_exact(k, "{\"_id\": 1}"));
+    assert_true(is_exact(k, "{\"_id\": {\"%eq\": \"x\"}}"));
+    assert_false(is_exact(k, "{\"_id\": \"x\", \"a\": 5}"));
+    assert_false(is_exact(k, "{\"_id\": {\"%ne\": 1}}"));
+    assert_false(is_exact(k, "{\"_id\": {\"b\": 1}}"));
+    assert_false(is_exact(k, "{\"a\": 5}"));
     coll_unref(k);
 }
 
