@@ -7,12 +7,19 @@
 
 #include "base/utf8.h"
 
-int error_vset(struct error *err, int code, const char *fmt, va_list ap)
+void error_clear(struct error *err)
 {
-    err->code = code;
+    err->code = 0;
     err->labels = 0;
     err->info = NULL;
     err->info_len = 0;
+    err->text[0] = '\0';
+}
+
+int error_vset(struct error *err, int code, const char *fmt, va_list ap)
+{
+    error_clear(err);
+    err->code = code;
     vsnprintf(err->text, sizeof(err->text), fmt, ap);
     utf8_clean(err->text);
     return code;

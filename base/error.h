@@ -44,7 +44,7 @@ enum error_label {
     LABEL_RETRYABLE = 1 << 6,
 };
 
-#define ERROR_TEXT_MAX 1024
+#define ERROR_TEXT_MAX 1008 /* struct error is of a size that malloc keeps at hand */
 
 struct error {
     int code;
@@ -58,6 +58,8 @@ struct error {
  * put into the arguments, the text is UTF-8. */
 int error_set(struct error *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 int error_vset(struct error *err, int code, const char *fmt, va_list ap) PRINTF_LIKE(3, 0);
+
+void error_clear(struct error *err); /* no error */
 
 /* Puts a prefix before the text ("Executor error during getMore :: caused by :: "). */
 void error_prefix(struct error *err, const char *prefix);

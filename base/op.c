@@ -1,21 +1,68 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/op.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
+#include "base/mem.h"
+
+static struct error *error_new(void)
+{
+    struct error *err = mem_must(sizeof(*err));
+
+    error_clear(err);
+    return err;
+}
 
 void op_init(struct op *op)
 {
     memset(op, 0, sizeof(*op));
     arena_init(&op->arena);
+    op->err = error_new();
     op->start_us = clock_mono_us();
 }
 
-void op_fini(struct op *op)
+static void drop_resume(struct op *op)
 {
     if (op->resume != NULL && op->resume_free != NULL)
         op->resume_free(op->resume);
     op->resume = NULL;
+}
+
+void op_renew(struct op *op)
+{
+    struct arena arena;
+    struct error *err;
+
+    drop_resume(op);
+    op_wake(op);
+    arena_reset(&op->arena);
+    arena = op->arena;
+    err = op->err;
+    memset(op, 0, sizeof(*op));
+    op->arena = arena;
+    op->err = err;
+    error_clear(err);
+    op->start_us = clock_mono_us();
+}
+
+void op_rest(struct op *op)
+{
     arena_fini(&op->arena);
+    free(op->err);
+    op->err = NULL;
+}
+
+void op_wake(struct op *op)
+{
+    if (op->err == NULL)
+        op->err = error_new();
+}
+
+void op_fini(struct op *op)
+{
+    drop_resume(op);
+    op_rest(op);
 }
 
 int op_fail(struct op *op, int code, const char *fmt, ...)
@@ -23,7 +70,7 @@ int op_fail(struct op *op, int code, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    error_vset(&op->err, code, fmt, ap);
+    error_vset(op->err, code, fmt, ap);
     va_end(ap);
     return code;
 }

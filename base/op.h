@@ -47,7 +47,7 @@ struct txn;
 
 struct op {
     struct arena arena;
-    struct error err;
+    struct error *err;     /* its own; NULL only while it rests */
     _Atomic int interrupt; /* 0, or the error code to fail with; set by any thread */
     int64_t start_us;      /* monotonic */
     int64_t deadline_us;   /* maxTimeMS, monotonic; 0: none */
@@ -102,6 +102,12 @@ int op_check(struct op *op) MUST_CHECK;
 void op_note_stuck(struct op *op, bool is);
 
 void op_init(struct op *op);
+/* As op_fini() and op_init(), but what it has of small memory is used again. */
+void op_renew(struct op *op);
+/* Before a long wait: gives back what the next run does not need. Until op_wake() nothing may use
+ * its arena or fail. */
+void op_rest(struct op *op);
+void op_wake(struct op *op); /* one that does not rest: nothing */
 void op_fini(struct op *op);
 
 #endif

@@ -103,7 +103,7 @@ static bool get_update(struct event_fields *f, struct bv *ret)
         return true;
     bw_init(&w, f->arena);
     if (diff_describe(f->op, diff, f->opts->expanded, &w) != 0) {
-        f->op->err.code = 0; /* whoever builds the event finds it again */
+        f->op->err->code = 0; /* whoever builds the event finds it again */
         return false;
     }
     *ret = bw_done(&w);

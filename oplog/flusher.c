@@ -157,8 +157,8 @@ static int sync_when_possible(struct oplog *o, struct op *op)
     int rc = FAULT_ERROR(FLUSH_BEFORE);
 
     if (rc != 0)
-        return error_set(&op->err, rc, "fault point");
-    while ((rc = engine_sync_log(o->engine, &op->err)) == ERR_TEMPORARILY_UNAVAILABLE)
+        return error_set(op->err, rc, "fault point");
+    while ((rc = engine_sync_log(o->engine, op->err)) == ERR_TEMPORARILY_UNAVAILABLE)
         usleep(1000);
     return rc;
 }
@@ -182,13 +182,13 @@ static void sync_log(struct oplog *o, struct op *op)
     if (ceiling != 0 && write_ceiling(o, op, ceiling) != 0) {
         /* Those who need it wait on; the next sync tries again. */
         log_event(LOG_ERROR, "oplog", "cannot write the ceiling of optimes",
-                  {"error", LOG_STR(op->err.text)}, );
+                  {"error", LOG_STR(op->err->text)}, );
         ceiling = 0;
     }
     if (ceiling != 0)
         FAULT(CEILING_WRITTEN);
     if (sync_when_possible(o, op) != 0)
-        die("cannot sync the log", &op->err);
+        die("cannot sync the log", op->err);
     FAULT(FLUSH_AFTER);
     if (ceiling != 0)
         raise_ceiling(o, ceiling);

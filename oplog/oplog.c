@@ -250,7 +250,7 @@ static int start_state(struct oplog *o, struct op *op, struct found *f)
     TRY(claim_state(o, t, f));
     TRY_RETURN(stx_commit(t));
     FAULT(START_CLAIMED);
-    return engine_sync_log(o->engine, &op->err);
+    return engine_sync_log(o->engine, op->err);
 fail:
     stx_rollback(t);
     return rc;
@@ -364,7 +364,7 @@ int oplog_open(struct engine *e, const struct oplog_options *opt, struct error *
     int rc;
 
     op_init(&op);
-    TRY(create_tables(e, &op.err));
+    TRY(create_tables(e, op.err));
     TRY(start_state(o, &op, &found));
     start_parts(o, opt);
     flusher_start(o);
@@ -378,7 +378,7 @@ int oplog_open(struct engine *e, const struct oplog_options *opt, struct error *
     *ret = o;
     return 0;
 fail:
-    *err = op.err;
+    *err = *op.err;
     err->info = NULL;
     if (started)
         stop_parts(o);
@@ -399,7 +399,7 @@ static int write_last(struct oplog *o, struct op *op)
     TRY(meta_put(t, META_CEILING, oplog_allocated(o)));
     TRY_RETURN(stx_commit(t));
     FAULT(STOP_LAST);
-    return engine_sync_log(o->engine, &op->err);
+    return engine_sync_log(o->engine, op->err);
 fail:
     stx_rollback(t);
     return rc;
@@ -421,7 +421,7 @@ void oplog_close(struct oplog *o)
     if (rc == 0 && !o->memory)
         rc = write_last(o, &op);
     if (rc != 0)
-        log_event(LOG_ERROR, "oplog", "not closed cleanly", {"error", LOG_STR(op.err.text)}, );
+        log_event(LOG_ERROR, "oplog", "not closed cleanly", {"error", LOG_STR(op.err->text)}, );
     stop_parts(o);
     free_parts(o);
     op_fini(&op);

@@ -144,7 +144,7 @@ struct token_reader {
 
 static int advance(struct token_reader *t)
 {
-    return ks_read(&t->r, &t->op->arena, &t->op->err, &t->v);
+    return ks_read(&t->r, &t->op->arena, t->op->err, &t->v);
 }
 
 static int bad(struct token_reader *t, int code, const char *what)
@@ -270,7 +270,7 @@ static int open_reader(struct op *op, struct bv doc, struct ks_reader *ret)
                        "got %s",
                        bv_type_name(bits.type));
     TRY_RETURN(from_hex(op, data, &bytes, &n));
-    return ks_reader_init(ret, bytes, n, bit_bytes, nbits, &op->err);
+    return ks_reader_init(ret, bytes, n, bit_bytes, nbits, op->err);
 }
 
 int token_decode(struct op *op, struct bv doc, struct resume_token *ret)

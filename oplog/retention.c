@@ -371,7 +371,7 @@ static void keep(struct oplog *o, struct op *op)
         apply_limits(o, op, oplog_retention_now_ms(o), false, &removed) != 0 ||
         images_expire(o, op, images_now_ms(o)) != 0)
         log_event(LOG_ERROR, "oplog", "retention failed, and will be tried again",
-                  {"error", LOG_STR(op->err.text)}, );
+                  {"error", LOG_STR(op->err->text)}, );
     arena_reset(&op->arena);
 }
 
@@ -389,7 +389,7 @@ static void *run(void *arg)
             continue;
         if (periodic_noop(o, &op, &last) != 0)
             log_event(LOG_ERROR, "oplog", "periodic noop failed",
-                      {"error", LOG_STR(op.err.text)}, );
+                      {"error", LOG_STR(op.err->text)}, );
         noop_us = clock_mono_us() + o->noop_interval_ms * 1000;
     }
     op_fini(&op);

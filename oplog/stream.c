@@ -175,7 +175,7 @@ int stream_wait(struct stream *s, struct op *op)
 
 static int fatal(struct op *op, int rc)
 {
-    op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
+    op->err->labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
     return rc;
 }
 

@@ -38,7 +38,7 @@ static int history_lost(struct op *op)
                      "Oplog no longer has history necessary for $changeStream to observe "
                      "operations from a committed transaction.");
 
-    op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
+    op->err->labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
     return rc;
 }
 

@@ -132,7 +132,7 @@ fail:
 
 static int fatal(struct op *op, int rc)
 {
-    op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
+    op->err->labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
     return rc;
 }
 

@@ -167,7 +167,7 @@ static int check_token(struct parsing *p)
         (void)op_fail(p->op, ERR_CHANGE_STREAM_FATAL,
                       "To resume from a split event, the $changeStream pipeline must include a "
                       "$changeStreamSplitLargeEvent stage");
-        p->op->err.labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
+        p->op->err->labels |= LABEL_NON_RESUMABLE_CHANGE_STREAM;
         return ERR_CHANGE_STREAM_FATAL;
     }
     return 0;

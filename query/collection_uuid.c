@@ -60,7 +60,7 @@ int collection_uuid_check(struct op *op, const char *ns, const struct coll *k, s
     coll_unref(actual);
     info = bw_done(&w);
     op_fail(op, ERR_COLLECTION_UUID_MISMATCH, "Collection UUID does not match that specified");
-    op->err.info = info.p;
-    op->err.info_len = info.len;
+    op->err->info = info.p;
+    op->err->info_len = info.len;
     return ERR_COLLECTION_UUID_MISMATCH;
 }

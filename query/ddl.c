@@ -130,8 +130,8 @@ int ddl_make_tables(struct op *op, struct coll *k)
 {
     struct engine *e = op->database->engine;
 
-    TRY_RETURN(engine_table_create(e, k->ident, TABLE_RECORDS, true, &op->err));
-    return engine_table_create(e, k->indexes[0].ident, TABLE_BYTES, true, &op->err);
+    TRY_RETURN(engine_table_create(e, k->ident, TABLE_RECORDS, true, op->err));
+    return engine_table_create(e, k->indexes[0].ident, TABLE_BYTES, true, op->err);
 }
 
 void ddl_abandon(struct database *db, struct coll *k)

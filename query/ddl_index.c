@@ -81,7 +81,7 @@ static int fill(struct build *b)
     for (size_t i = 0; i < b->n; i++) {
         struct index *ix = built_index(b, i);
 
-        TRY_RETURN(engine_table_create(e, ix->ident, TABLE_BYTES, true, &op->err));
+        TRY_RETURN(engine_table_create(e, ix->ident, TABLE_BYTES, true, op->err));
         if (b->two_phase)
             TRY_RETURN(index_build(e, op, b->now, ix));
     }
@@ -141,14 +141,14 @@ int ddl_add_indexes_locked(struct op *op, struct coll *k, const struct bv *specs
     return 0;
 fail:
     FAULT(INDEX_BUILD_ABORT);
-    err = op->err;
+    err = *op->err;
     for (size_t i = 0; i < n; i++)
         catalog_add_dead(db->catalog, built_index(&b, i)->ident);
     /* That the abort is not logged changes nothing that a reader relies on. */
     if (started &&
         log_only(op, k, build_entry(op, "abortIndexBuild", k, b.uuid, specs, n, &err)) == 0)
-        op->err = err;
-    op->err = err;
+        *op->err = err;
+    *op->err = err;
     coll_unref(b.now);
     return rc;
 }

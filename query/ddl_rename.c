@@ -148,7 +148,7 @@ static int copy_documents(struct op *op, struct coll *from, struct coll *to)
         arena_fini(&op->arena);
     } while (rc == 0 && n > 0);
     op->arena = kept;
-    op->err.info = NULL;
+    op->err->info = NULL;
     return rc;
 }
 
@@ -187,10 +187,10 @@ static int rename_across(struct op *op, struct coll *from, const char *to, struc
 fail:
     /* The temporary collection must not stay; the first error is the one to tell. */
     if (tmp != NULL && coll_is_current(tmp)) {
-        struct error err = op->err;
+        struct error err = *op->err;
 
         if (ddl_drop_locked(op, tmp) == 0)
-            op->err = err;
+            *op->err = err;
     }
     coll_unref(tmp);
     return rc;

@@ -73,7 +73,7 @@ static int add_indexes(struct op *op, struct txn_coll *c, const struct bv *specs
             ddl_entry(op, c->ns, c->k->uuid, ddl_index_doc(op, c->k, specs[i]), BV_NONE);
 
         ix = coll_edit_add_index(now, specs[i]);
-        rc = engine_table_create(db->engine, ix->ident, TABLE_BYTES, true, &op->err);
+        rc = engine_table_create(db->engine, ix->ident, TABLE_BYTES, true, op->err);
         if (rc == 0)
             rc = txn_add_ops(op->txn, op, &entry, 1);
     }

@@ -213,7 +213,7 @@ static __attribute__((noinline)) void fold(struct expr_parser *p, struct expr *e
         return;
     eval_init(&ev, p->op, p->a);
     if (expr_eval(e, &ev, &v) != 0) {
-        p->op->err.code = 0;
+        p->op->err->code = 0;
         return;
     }
     e->kind = EXPR_CONST;

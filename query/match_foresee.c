@@ -61,7 +61,7 @@ static enum match_answer of_bool(bool hit)
 /* An error will be met again by whoever tests the whole document. */
 static enum match_answer failed(struct foresight *x)
 {
-    x->ev->op->err.code = 0;
+    x->ev->op->err->code = 0;
     return MATCH_RISK;
 }
 

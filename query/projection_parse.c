@@ -460,9 +460,9 @@ int projection_parse(struct op *op, struct arena *a, struct bv spec, enum projec
         rc = finish(&c);
     if (rc != 0) {
         if (use == PROJECT_STAGE)
-            error_prefix(&op->err, "Invalid $project :: caused by :: ");
+            error_prefix(op->err, "Invalid $project :: caused by :: ");
         else if (use == PROJECT_ADD_FIELDS)
-            error_prefix(&op->err, "Invalid $addFields :: caused by :: ");
+            error_prefix(op->err, "Invalid $addFields :: caused by :: ");
         return rc;
     }
     *ret = c.p;

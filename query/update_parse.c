@@ -189,8 +189,8 @@ static int parse_filter(struct update_parser *p, const struct belem *e)
                        "'object'",
                        e->key, bv_type_name(e->v.type));
     if (match_parse(p->op, p->a, e->v, &o, &m) != 0) {
-        error_prefix(&p->op->err, "Error parsing array filter :: caused by :: ");
-        return p->op->err.code;
+        error_prefix(p->op->err, "Error parsing array filter :: caused by :: ");
+        return p->op->err->code;
     }
     match_paths(m, note_name, &names);
     if (names.first == NULL)

@@ -455,9 +455,9 @@ static bool upsert_may_retry(struct op *op, const struct match *filter)
     struct biter it;
     struct belem e;
 
-    if (op->err.info == NULL)
+    if (op->err->info == NULL)
         return false;
-    pattern = bv_get(bv_doc(op->err.info), "keyPattern");
+    pattern = bv_get(bv_doc(op->err->info), "keyPattern");
     it = biter(pattern);
     while (biter_next(&it, &e)) {
         if (!pins(filter, e.key))

@@ -77,7 +77,7 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
         return 0;
     }
     if (rc != 0)
-        failed = w->op->err;
+        failed = *w->op->err;
     if (g->n == 0)
         exec_end(x);
     else
@@ -91,7 +91,7 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
         g->retried = 0;
     }
     if (failed.code != 0)
-        w->op->err = failed;
+        *w->op->err = failed;
     *ret_failed = failed.code;
     return 0;
 }

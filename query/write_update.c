@@ -172,13 +172,13 @@ static int update_rids(struct job *j, struct chunk *c, const int64_t *rids, size
         TRY_RETURN(op_check(j->w->op)); /* between two transactions: nothing is pending */
         rc = update_chunk(j, c, rids + done, n - done);
         if (rc != 0 && rc != ERR_WRITE_CONFLICT) {
-            struct error err = j->w->op->err;
+            struct error err = *j->w->op->err;
             int commit_rc = commit_chunk(j, c, ret);
 
             if (commit_rc < 0)
                 return commit_rc;
             if (commit_rc != ERR_WRITE_CONFLICT) {
-                j->w->op->err = err;
+                *j->w->op->err = err;
                 return rc;
             }
             rc = commit_rc;
@@ -240,7 +240,7 @@ int write_update_check(struct writer *w, const struct update_stmt *s)
 
     arena_init(&arena);
     rc = job_parse(&j);
-    w->op->err.info = NULL;
+    w->op->err->info = NULL;
     arena_fini(&arena);
     return rc;
 }

@@ -154,7 +154,7 @@ static void prefix_error(struct request *rq, int rc)
         prefix = "Executor error during getMore :: caused by :: ";
     else if (strcmp(rq->cmd->name, "find") == 0)
         prefix = "Executor error during find command :: caused by :: ";
-    error_prefix(&rq->op.err, prefix);
+    error_prefix(rq->op.err, prefix);
 }
 
 static void entry_init(struct cursor_entry *e, struct request *rq, struct qcursor *c,

@@ -32,7 +32,7 @@ static int parse_legacy(struct request *rq, bool *ret_done)
 {
     struct op *op = &rq->op;
     struct wire_query q;
-    int rc = wire_query_parse(rq->raw, rq->raw_len, &op->err, &q);
+    int rc = wire_query_parse(rq->raw, rq->raw_len, op->err, &q);
 
     rq->legacy = true;
     if (rc == ERR_PROTOCOL)
@@ -71,7 +71,7 @@ static int parse_message(struct request *rq, bool *ret_done)
     case WIRE_OP_QUERY:
         return parse_legacy(rq, ret_done);
     case WIRE_OP_MSG:
-        rc = wire_msg_parse(rq->raw, rq->raw_len, &op->arena, &op->err, &m);
+        rc = wire_msg_parse(rq->raw, rq->raw_len, &op->arena, op->err, &m);
         rq->more_to_come_in = (m.flags & MSG_MORE_TO_COME) != 0;
         rq->exhaust = (m.flags & MSG_EXHAUST_ALLOWED) != 0;
         rq->checksum = (m.flags & MSG_CHECKSUM) != 0;
@@ -223,8 +223,8 @@ static bool reply_failed(struct request *rq)
 
 static void log_close(struct request *rq)
 {
-    log_event(LOG_INFO, "network", "connection closed", {"reason", LOG_STR(rq->op.err.text)},
-              {"code", LOG_NUM(rq->op.err.code)},
+    log_event(LOG_INFO, "network", "connection closed", {"reason", LOG_STR(rq->op.err->text)},
+              {"code", LOG_NUM(rq->op.err->code)},
               {"conn", LOG_NUM(rq->conn == NULL ? 0 : rq->conn->id)}, );
 }
 
@@ -266,7 +266,7 @@ int dispatch(struct request *rq, bool on_schema_thread)
         break;
     default:
         ASSERT(rc > 0);
-        if (rq->op.err.code != rc)
+        if (rq->op.err->code != rc)
             op_fail(&rq->op, rc, "operation failed with error %d", rc);
         break;
     }

@@ -25,7 +25,7 @@ int envelope_db(struct request *rq) MUST_CHECK;
 
 /* Finishes rq->reply, which holds the payload, as a success. */
 void reply_finish(struct request *rq);
-/* Drops the payload and makes the error document of op->err. */
+/* Drops the payload and makes the error document of op->err-> */
 void reply_error(struct request *rq);
 /* A command that succeeded: sets op->ack_* as the write or read concern asks. */
 int reply_set_waits(struct request *rq) MUST_CHECK;

@@ -278,8 +278,8 @@ int failpoint_command(struct request *rq)
     op_fail(&rq->op, (int)code, "Failing command via 'failCommand' failpoint");
     extra = bv_get(data, "errorExtraInfo");
     if (extra.type == BV_DOC) { /* lives as long as the choice of this request */
-        rq->op.err.info = extra.p;
-        rq->op.err.info_len = extra.len;
+        rq->op.err->info = extra.p;
+        rq->op.err->info_len = extra.len;
     }
     return (int)code;
 }

@@ -68,7 +68,7 @@ static int load_defaults(struct server *s, struct opened *o, struct error *err)
     op_init(&op);
     op.database = &o->db;
     rc = rw_defaults_load(s->rw_defaults, &op);
-    *err = op.err;
+    *err = *op.err;
     err->info = NULL;
     op_fini(&op);
     return rc;
@@ -84,7 +84,7 @@ static int drop_temporary(struct opened *o, struct error *err)
     op.database = &o->db;
     op.on_schema_thread = true; /* nobody else is there yet */
     rc = ddl_drop_temporary(&op);
-    *err = op.err;
+    *err = *op.err;
     err->info = NULL;
     op_fini(&op);
     return rc;
@@ -213,7 +213,7 @@ static void purge_retries(struct opened *o)
     op.database = &o->db;
     if (retry_purge(o->db.engine, &op, before) != 0)
         log_event(LOG_WARNING, "oplog", "purge of retry records failed",
-                  {"reason", LOG_STR(op.err.text)}, );
+                  {"reason", LOG_STR(op.err->text)}, );
     op_fini(&op);
 }
 

@@ -232,7 +232,7 @@ static void count_failure(struct request *rq)
 void reply_error(struct request *rq)
 {
     struct op *op = &rq->op;
-    struct error *err = &op->err;
+    struct error *err = op->err;
     struct bw *w = &rq->reply;
     char buf[32];
 

@@ -21,20 +21,18 @@ static _Thread_local int nreused;
 struct request *request_new(struct server *s, struct conn *c)
 {
     struct request *rq = reused;
-    struct arena kept = {0};
 
     if (rq != NULL) {
         reused = rq->free_next;
         nreused--;
-        kept = rq->op.arena;
-        memset(rq, 0, offsetof(struct request, reply));
+        op_renew(&rq->op);
+        memset((char *)rq + sizeof(rq->op), 0, offsetof(struct request, reply) - sizeof(rq->op));
         memset((char *)&rq->reply + sizeof(rq->reply), 0,
                sizeof(*rq) - offsetof(struct request, reply) - sizeof(rq->reply));
     } else {
         rq = mem_must_zero(1, sizeof(*rq));
+        op_init(&rq->op);
     }
-    op_init(&rq->op);
-    rq->op.arena = kept;
     rq->op.runs = 1;
     rq->op.server = s;
     rq->op.request = rq;
@@ -94,15 +92,16 @@ void request_thread_end(void)
 
 void request_rest(struct request *rq)
 {
-    arena_fini(&rq->op.arena);
+    op_rest(&rq->op);
 }
 
 static void clear_results(struct request *rq)
 {
     struct op *op = &rq->op;
 
+    op_wake(op);
     arena_reset(&op->arena);
-    op->err.code = 0;
+    op->err->code = 0;
     op->read_optime = 0;
     if (!rq->goes_on)
         op->wrote_optime = op->ack_visible = op->ack_durable = op->ack_flush = 0;

@@ -239,6 +239,7 @@ static void unpark(struct worker *w, struct request *rq)
     bool sheltered = goes_on_alone(rq->cmd);
 
     executor_timer_cancel(w->ex, rq);
+    op_wake(&rq->op);
     if (rq->op.unpark != NULL)
         rq->op.unpark(&rq->op);
     if (sheltered && !rq->conn->sheltered)

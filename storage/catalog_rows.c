@@ -72,7 +72,7 @@ int catalog_put_new_row(struct stx *t, struct coll *k)
     if (bv_is_missing(row))
         return op_fail(stx_op(t), ERR_BSON_TOO_LARGE, "the catalog entry of %s is too large",
                        k->ns);
-    TRY_RETURN(disk_watch_check(k->catalog->engine->disk, &stx_op(t)->err, false));
+    TRY_RETURN(disk_watch_check(k->catalog->engine->disk, stx_op(t)->err, false));
     return put_doc(t, CATALOG_IDENT, k->ident, row);
 }
 
@@ -141,7 +141,7 @@ static int load_rows(struct catalog *c, struct op *op)
     TRY(tcursor_open(t, CATALOG_IDENT, TABLE_BYTES, &cursor));
     TRY(tcursor_first(cursor, &found));
     while (found) {
-        TRY(load_row(c, cursor, &op->err));
+        TRY(load_row(c, cursor, op->err));
         TRY(tcursor_next(cursor, &found));
     }
 fail:
@@ -213,7 +213,7 @@ static int sweep(struct catalog *c, struct op *op)
 {
     struct ident_list tables = {.arena = &op->arena}, named = {.arena = &op->arena};
 
-    TRY_RETURN(engine_tables(c->engine, add_ident, &tables, &op->err));
+    TRY_RETURN(engine_tables(c->engine, add_ident, &tables, op->err));
     for (size_t i = 0; i < c->n; i++) {
         struct coll *k = c->by_ns[i];
 
@@ -223,14 +223,14 @@ static int sweep(struct catalog *c, struct op *op)
     }
     sort_idents(&tables);
     sort_idents(&named);
-    TRY_RETURN(check_named(&named, &tables, &op->err));
+    TRY_RETURN(check_named(&named, &tables, op->err));
     for (size_t i = 0; i < tables.n; i++) {
         const char *ident = tables.idents[i];
 
         if (!is_swept(ident) || has_ident(&named, ident))
             continue;
         note_ident_number(c, ident);
-        TRY_RETURN(engine_table_drop_at_start(c->engine, ident, &op->err));
+        TRY_RETURN(engine_table_drop_at_start(c->engine, ident, op->err));
         log_event(LOG_DEBUG, "storage", "dropped a table left over", {"ident", LOG_STR(ident)}, );
     }
     return 0;
@@ -392,11 +392,11 @@ int catalog_open(struct engine *e, struct error *err, struct catalog **ret)
     atomic_store(&c->next_ident, 1);
     mutex_init(&c->mx);
     c->dead_end = &c->dead;
-    TRY(engine_table_create(e, CATALOG_IDENT, TABLE_BYTES, true, &op.err));
-    TRY(engine_table_create(e, SIZES_IDENT, TABLE_BYTES, true, &op.err));
-    TRY(engine_table_create(e, MULTIKEY_IDENT, TABLE_BYTES, true, &op.err));
+    TRY(engine_table_create(e, CATALOG_IDENT, TABLE_BYTES, true, op.err));
+    TRY(engine_table_create(e, SIZES_IDENT, TABLE_BYTES, true, op.err));
+    TRY(engine_table_create(e, MULTIKEY_IDENT, TABLE_BYTES, true, op.err));
     if (engine_was_unclean(e))
-        TRY(engine_sweep_files(e, &op.err));
+        TRY(engine_sweep_files(e, op.err));
     TRY(load_rows(c, &op));
     TRY(load_multikey(c, &op));
     TRY(sweep(c, &op));
@@ -406,7 +406,7 @@ int catalog_open(struct engine *e, struct error *err, struct catalog **ret)
     *ret = c;
     return 0;
 fail:
-    rc = error_set(err, rc, "%s", op.err.text);
+    rc = error_set(err, rc, "%s", op.err->text);
     op_fini(&op);
     close_quietly(c);
     return rc;
@@ -422,7 +422,7 @@ void catalog_close(struct catalog *c)
     /* Without its sizes the next open counts again: slower, not wrong. */
     if (!engine_in_memory(c->engine) && save_sizes(c, &op) != 0)
         log_event(LOG_WARNING, "storage", "cannot write the sizes of collections",
-                  {"why", LOG_STR(op.err.text)}, );
+                  {"why", LOG_STR(op.err->text)}, );
     op_fini(&op);
     close_quietly(c);
 }

@@ -107,7 +107,7 @@ int index_build(struct engine *e, struct op *op, struct coll *k, struct index *i
     while (rc == 0 && !b.done) {
         rc = op_check(op);
         if (rc == 0)
-            rc = disk_watch_check(e->disk, &op->err, true);
+            rc = disk_watch_check(e->disk, op->err, true);
         if (rc == 0)
             rc = build_batch(&b);
         if (rc == 0)

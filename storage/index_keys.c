@@ -339,8 +339,8 @@ int index_duplicate(struct op *op, const struct coll *k, const struct index *ix,
             "E11000 duplicate key error collection: %s index: %s dup key: %s", k->ns, ix->name,
             bv_show(&op->arena, value, ERROR_TEXT_MAX));
     if (!bv_is_missing(info)) {
-        op->err.info = info.p;
-        op->err.info_len = info.len;
+        op->err->info = info.p;
+        op->err->info_len = info.len;
     }
     return ERR_DUPLICATE_KEY;
 }

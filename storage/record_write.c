@@ -253,7 +253,7 @@ static int write_record(struct change *c, struct bv doc)
 /* Refuses a write while there is space to keep what was written. */
 static int check_disk(struct stx *t, bool grows)
 {
-    return disk_watch_check(stx_engine(t)->disk, &stx_op(t)->err, grows);
+    return disk_watch_check(stx_engine(t)->disk, stx_op(t)->err, grows);
 }
 
 int record_insert(struct stx *t, struct coll *k, struct bv doc, int64_t *ret_rid)

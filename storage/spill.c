@@ -36,7 +36,7 @@ int spill_new(struct engine *e, struct op *op, struct spill **ret)
 
     s->engine = e;
     snprintf(s->ident, sizeof(s->ident), "tmp-%llu", (unsigned long long)++spill_number);
-    TRY(engine_table_create(e, s->ident, TABLE_OPTIMES, false, &op->err));
+    TRY(engine_table_create(e, s->ident, TABLE_OPTIMES, false, op->err));
     *ret = s;
     return 0;
 

@@ -43,7 +43,7 @@ int wt_error(struct error *err, int rc, const char *what)
 
 int stx_fail(struct stx *t, int rc, const char *what)
 {
-    int code = wt_error(&t->op->err, rc, what);
+    int code = wt_error(t->op->err, rc, what);
 
     if (code == ERR_WRITE_CONFLICT)
         t->lost = true;
@@ -86,7 +86,7 @@ int stx_begin(struct engine *e, struct op *op, struct stx **ret)
 
     if (rc != 0)
         return op_fail(op, rc, "cannot begin a transaction: fault point");
-    TRY_RETURN(session_lease(e, &op->err, &s));
+    TRY_RETURN(session_lease(e, op->err, &s));
     t = &s->txn;
     memset(t, 0, sizeof(*t));
     t->engine = e;
@@ -124,7 +124,7 @@ int stx_commit(struct stx *t)
 
     ASSERT(t->cursors == NULL);
     if (t->lost) {
-        rc = wt_error(&t->op->err, WT_ROLLBACK, "commit");
+        rc = wt_error(t->op->err, WT_ROLLBACK, "commit");
         stx_rollback(t);
         return rc;
     }

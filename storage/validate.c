@@ -68,7 +68,7 @@ static int check_keys(struct validation *v, int64_t rid, struct bv doc)
 
         if (index_keys_in(v->op, &v->arena, ix, doc, &set) != 0) {
             report(v, arena_printf(&v->op->arena, "record %lld cannot be indexed by '%s': %s",
-                                   (long long)rid, ix->name, v->op->err.text));
+                                   (long long)rid, ix->name, v->op->err->text));
             continue;
         }
         v->expected[at] += (int64_t)set.n;

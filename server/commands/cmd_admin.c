@@ -74,7 +74,7 @@ int cmd_fsync(struct request *rq)
     TRY_RETURN(fields_parse(op, "fsync", fsync_fields, op->cmd, FIELDS_COMMAND, &args));
     if (args.lock)
         return op_fail(op, ERR_NOT_IMPLEMENTED, "fsync cannot hold a lock");
-    TRY_RETURN(engine_checkpoint(op->database->engine, &op->err));
+    TRY_RETURN(engine_checkpoint(op->database->engine, op->err));
     bw_i32(&rq->reply, "numFiles", 1);
     return 0;
 }

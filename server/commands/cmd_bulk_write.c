@@ -96,7 +96,7 @@ static void add_success(struct bulk *b, size_t at, int64_t n, int64_t modified, 
 static void add_failure(struct bulk *b)
 {
     struct progress *p = b->p;
-    const struct error *err = &b->rq->op.err;
+    const struct error *err = b->rq->op.err;
     struct bw *w = &p->items;
 
     bw_doc_begin(w, NULL);
@@ -114,7 +114,7 @@ static void add_failure(struct bulk *b)
     p->errors++;
     p->stopped |= b->req.ordered || b->rq->txn != NULL;
     p->at++;
-    b->rq->op.err.info = NULL;
+    b->rq->op.err->info = NULL;
 }
 
 /* The next operation has given rc: 0 when the command goes on, with it or behind it. */

@@ -32,7 +32,7 @@ int cmd_runnelFault(struct request *rq)
     }
     name = arena_strndup(&op->arena, a.spec, strcspn(a.spec, ":"));
     bw_i64(&rq->reply, "hits", fault_hits(name));
-    return fault_set(a.spec, &op->err);
+    return fault_set(a.spec, op->err);
 }
 
 struct clock_args {

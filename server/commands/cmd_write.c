@@ -152,7 +152,7 @@ bool write_error_ends_command(const struct request *rq, int code)
 /* True: the statements behind the failed one are not tried. */
 static bool add_error(struct batch *b, size_t index, bool ordered)
 {
-    const struct error *err = &b->rq->op.err;
+    const struct error *err = b->rq->op.err;
     struct bw *w = &b->errors;
 
     bw_doc_begin(w, NULL);

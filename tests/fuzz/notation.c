@@ -367,8 +367,8 @@ struct bv input_doc(struct input *in)
 void check_failure(const struct op *op, int rc)
 {
     ASSERT(rc > 0);
-    ASSERT(op->err.code == rc);
-    ASSERT(op->err.text[0] != '\0');
+    ASSERT(op->err->code == rc);
+    ASSERT(op->err->text[0] != '\0');
 }
 
 void check_sound(struct bv doc)

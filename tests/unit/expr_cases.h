@@ -48,12 +48,12 @@ static inline void run_expr_cases(const struct expr_case *cases, size_t n)
         rc = eval_json(&op, c->expr, c->doc, &got);
         if (c->expected == NULL) {
             if (rc != c->code)
-                fail_msg("%s: expected error %d, got %d (%s)", c->expr, c->code, rc, op.err.text);
-            if (op.err.text[0] == '\0')
+                fail_msg("%s: expected error %d, got %d (%s)", c->expr, c->code, rc, op.err->text);
+            if (op.err->text[0] == '\0')
                 fail_msg("%s: error %d has no text", c->expr, rc);
         } else {
             if (rc != 0)
-                fail_msg("%s: error %d: %s", c->expr, rc, op.err.text);
+                fail_msg("%s: error %d: %s", c->expr, rc, op.err->text);
             if (strcmp(c->expected, "missing") != 0)
                 want = json_value(&op.arena, c->expected);
             if (!bv_identical(got, want))

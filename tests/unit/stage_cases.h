@@ -107,10 +107,10 @@ static inline void run_stage_cases(const struct stage_case *cases, size_t n)
         if (c->expected == NULL) {
             if (rc != c->code)
                 fail_msg("%s: expected error %d, got %d (%s)", c->pipeline, c->code, rc,
-                         op.err.text);
+                         op.err->text);
         } else {
             if (rc != 0)
-                fail_msg("%s: error %d: %s", c->pipeline, rc, op.err.text);
+                fail_msg("%s: error %d: %s", c->pipeline, rc, op.err->text);
             want = json_value(&op.arena, c->expected);
             if (!bv_identical(got, want))
                 fail_msg("%s: expected %s, got %s", c->pipeline, c->expected,

@@ -109,7 +109,7 @@ static void test_apply_malformed(void **state)
     for (size_t i = 0; i < sizeof(diffs) / sizeof(*diffs); i++) {
         if (diff_apply(&op, &op.arena, pre, json(&op.arena, diffs[i]), &got) != ERR_BAD_VALUE)
             fail_msg("accepted %s", diffs[i]);
-        assert_non_null(strstr(op.err.text, "malformed update diff"));
+        assert_non_null(strstr(op.err->text, "malformed update diff"));
     }
 }
 

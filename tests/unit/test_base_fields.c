@@ -134,8 +134,8 @@ static void test_errors(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int rc = parse(rows[i].doc, rows[i].flags);
 
-        if (rc != rows[i].code || (rc != 0 && strcmp(op.err.text, rows[i].text) != 0))
-            fail_msg("%s: %d %s", rows[i].doc, rc, op.err.text);
+        if (rc != rows[i].code || (rc != 0 && strcmp(op.err->text, rows[i].text) != 0))
+            fail_msg("%s: %d %s", rows[i].doc, rc, op.err->text);
     }
 }
 
@@ -149,7 +149,7 @@ static void test_required(void **state)
     (void)state;
     assert_int_equal(fields_parse(&op, "x", required, json_doc(&op.arena, "{\"a\": 1}"), 0, &args),
                      40414);
-    assert_string_equal(op.err.text, "BSON field 'x.b' is missing but a required field");
+    assert_string_equal(op.err->text, "BSON field 'x.b' is missing but a required field");
     assert_int_equal(
         fields_parse(&op, "x", required, json_doc(&op.arena, "{\"b\": \"\", \"a\": 1}"), 0, &args),
         0);

@@ -156,7 +156,7 @@ static void test_arena_try(void **state)
     arena_fini(&a);
     assert_int_equal(op_dup(&op, &a, v, &copy), ERR_EXCEEDED_MEMORY_LIMIT);
     assert_true(bv_is_missing(copy));
-    assert_string_equal(op.err.text, "out of memory");
+    assert_string_equal(op.err->text, "out of memory");
     assert_int_equal(op_dup(&op, &a, v, &copy), 0);
     assert_true(copy.p != v.p && bv_identical(copy, v));
     fault_clear_all();

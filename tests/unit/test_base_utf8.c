@@ -61,7 +61,7 @@ static void test_errors_are_utf8(void **state)
     assert_string_equal(err.text + ERROR_TEXT_MAX - 4, "\xc3\xa9?");
     op_init(&op);
     assert_int_equal(op_fail(&op, 2, "\xf8%d", 1), 2);
-    assert_string_equal(op.err.text, "?1");
+    assert_string_equal(op.err->text, "?1");
     op_fini(&op);
 }
 

@@ -245,13 +245,13 @@ static void missing_required_images_are_errors(void **state)
     (void)state;
     assert_int_equal(build(ENTRY("d", "d.c", "{'_id': 1}", ""), &opts, &got), 47);
     assert_string_equal(
-        op.err.text,
+        op.err->text,
         "Change stream was configured to require a pre-image for all update, delete and replace "
         "events, but the pre-image was not found for event: { operationType: \"delete\", ns: { db: "
         "\"d\", coll: \"c\" }, clusterTime: Timestamp(1700000000, 3) }");
     opts = (struct event_options){.full = FULL_REQUIRED};
     assert_int_equal(build(UPDATE, &opts, &got), 47);
-    assert_non_null(strstr(op.err.text, "require a post-image for all update events"));
+    assert_non_null(strstr(op.err->text, "require a post-image for all update events"));
     /* replacements carry theirs in the entry */
     assert_int_equal(build(ENTRY("u", "d.c", "{'_id': 1}", "'o2': {'_id': 1}, "), &opts, &got), 0);
 }
@@ -423,7 +423,7 @@ static void a_malformed_diff_is_not_at_hand(void **state)
 
     (void)state;
     assert_false(event_field(&f, "updateDescription", &v));
-    assert_int_equal(op.err.code, 0);
+    assert_int_equal(op.err->code, 0);
 }
 
 static void invalidate_events_are_short(void **state)

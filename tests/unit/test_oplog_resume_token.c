@@ -310,8 +310,8 @@ static void expect_code(const char *data, int code)
 
     if (rc != code)
         fail_msg("%s: code %d, not %d", data, rc, code);
-    assert_int_equal(op.err.code, code);
-    assert_true(op.err.text[0] != '\0');
+    assert_int_equal(op.err->code, code);
+    assert_true(op.err->text[0] != '\0');
 }
 
 #define TIME  "826A8C8E6400000001"

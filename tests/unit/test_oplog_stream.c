@@ -232,7 +232,7 @@ static struct bv next(bool *ret_more)
     int rc = stream_next(stream, &op, &scratch, &e, ret_more);
 
     if (rc != 0)
-        fail_msg("%d: %s", rc, op.err.text);
+        fail_msg("%d: %s", rc, op.err->text);
     e = bv_dup(&op.arena, e);
     stream_save(stream);
     arena_reset(&scratch);
@@ -279,8 +279,8 @@ static void expect_error(int code)
     bool more;
 
     assert_int_equal(stream_next(stream, &op, &scratch, &e, &more), code);
-    assert_int_equal(op.err.code, code);
-    assert_int_equal((op.err.labels & LABEL_NON_RESUMABLE_CHANGE_STREAM) != 0,
+    assert_int_equal(op.err->code, code);
+    assert_int_equal((op.err->labels & LABEL_NON_RESUMABLE_CHANGE_STREAM) != 0,
                      code == ERR_CHANGE_STREAM_FATAL || code == ERR_CHANGE_STREAM_HISTORY_LOST);
 }
 
@@ -411,7 +411,7 @@ static void another_collections_token_is_not_found(void **state)
     foreign = expect("insert", 1);
     open_behind(collection(), foreign);
     expect_error(ERR_CHANGE_STREAM_FATAL);
-    assert_non_null(strstr(op.err.text, "the resume token was not found. { _data: \"82"));
+    assert_non_null(strstr(op.err->text, "the resume token was not found. { _data: \"82"));
     insert("d.c", 2);
     open_behind(collection(), foreign);
     expect_error(ERR_CHANGE_STREAM_FATAL);

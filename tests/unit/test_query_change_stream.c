@@ -77,7 +77,7 @@ static void expect_on(const char *db, const char *coll, const char *options, int
     int rc = parse_on(db, coll, NULL, options, &o);
 
     if (rc != code)
-        fail_msg("%s: %d (%s), not %d", options, rc, rc == 0 ? "" : op.err.text, code);
+        fail_msg("%s: %d (%s), not %d", options, rc, rc == 0 ? "" : op.err->text, code);
 }
 
 static void expect(const char *options, int code)
@@ -105,8 +105,9 @@ static void wrong_options_have_their_codes(void **state)
     expect("{'resumeAfter': 'x'}", 14);
     expect("{'startAtOperationTime': 1}", 14);
     expect("{'fullDocument': 'x'}", 2);
-    assert_string_equal(op.err.text, "Enumeration value 'x' for field '$changeStream.fullDocument' "
-                                     "is not a valid value.");
+    assert_string_equal(op.err->text,
+                        "Enumeration value 'x' for field '$changeStream.fullDocument' "
+                        "is not a valid value.");
     expect("{'fullDocument': 'off'}", 2);
     expect("{'fullDocumentBeforeChange': 'updateLookup'}", 2);
     expect("{'resumeAfter': {}}", 40647);
@@ -121,7 +122,7 @@ static void wrong_options_have_their_codes(void **state)
     expect("{'resumeAfter': " NO_UUID "}", 260);
     expect_on("d", NULL, "{'resumeAfter': " NO_UUID "}", 0);
     expect("{'resumeAfter': " FRAGMENT "}", 280);
-    assert_true((op.err.labels & LABEL_NON_RESUMABLE_CHANGE_STREAM) != 0);
+    assert_true((op.err->labels & LABEL_NON_RESUMABLE_CHANGE_STREAM) != 0);
 }
 
 static void namespaces_that_have_no_streams(void **state)
@@ -129,20 +130,20 @@ static void namespaces_that_have_no_streams(void **state)
     (void)state;
     expect_on("local", "c", "{}", 73);
     expect_on("admin", NULL, "{}", 73);
-    assert_string_equal(op.err.text,
+    assert_string_equal(op.err->text,
                         "$changeStream may not be opened on the internal admin database");
     expect_on("config", "c", "{}", 73);
     expect_on("config", "c", "{'allowToRunOnConfigDB': true}", 0);
     expect("{}", 0);
     expect_on("d", "system.users", "{}", 73);
     assert_string_equal(
-        op.err.text, "$changeStream may not be opened on the internal d.system.users collection");
+        op.err->text, "$changeStream may not be opened on the internal d.system.users collection");
     expect_on("d", "systemusers", "{}", 0);
     expect_on("d", "system_users", "{}", 0);
     expect_on("admin", NULL, "{'allChangesForCluster': true}", 0);
     expect_on("admin", "c", "{'allChangesForCluster': true}", 72);
     expect_on("d", NULL, "{'allChangesForCluster': 1}", 72);
-    assert_non_null(strstr(op.err.text, "found d.$cmd.aggregate"));
+    assert_non_null(strstr(op.err->text, "found d.$cmd.aggregate"));
 }
 
 static void earlier_reasons_win(void **state)
@@ -363,7 +364,7 @@ static void expect_failure(int code)
     struct bv e;
 
     assert_int_equal(next_event(&e), code);
-    assert_int_equal(op.err.code, code);
+    assert_int_equal(op.err->code, code);
 }
 
 static void write_entry(char kind, const char *ns, struct bv o, struct bv o2, struct bv image)
@@ -443,8 +444,8 @@ static void a_changed_id_is_fatal(void **state)
         OK(open_stream(arena_printf(&op.arena, "[{'$changeStream': {}}, %s]", bad[i])));
         write_json('i', "d.c", "{'_id': 1}", "{'_id': 1}", NULL);
         expect_failure(ERR_CHANGE_STREAM_FATAL);
-        assert_true((op.err.labels & LABEL_NON_RESUMABLE_CHANGE_STREAM) != 0);
-        assert_non_null(strstr(op.err.text, "Expected: { _id: { _data: \"82"));
+        assert_true((op.err->labels & LABEL_NON_RESUMABLE_CHANGE_STREAM) != 0);
+        assert_non_null(strstr(op.err->text, "Expected: { _id: { _data: \"82"));
     }
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         OK(open_stream(arena_printf(&op.arena, "[{'$changeStream': {}}, %s]", good[i])));
@@ -487,8 +488,8 @@ static void make_coll(const char *ns, const uint8_t uuid[16], const char *doc)
     struct stx *t;
     int64_t rid;
 
-    OK(engine_table_create(store.engine, k->ident, TABLE_RECORDS, true, &op.err));
-    OK(engine_table_create(store.engine, k->indexes[0].ident, TABLE_BYTES, true, &op.err));
+    OK(engine_table_create(store.engine, k->ident, TABLE_RECORDS, true, op.err));
+    OK(engine_table_create(store.engine, k->indexes[0].ident, TABLE_BYTES, true, op.err));
     OK(stx_begin(store.engine, &op, &t));
     OK(catalog_put_row(t, k));
     OK(record_insert(t, k, json(&op.arena, doc), &rid));
@@ -587,7 +588,7 @@ static void large_events_are_split_on_demand(void **state)
     token = cursor->ops->resume_token(cursor, &op.arena);
     write_large_update();
     expect_failure(ERR_BSON_TOO_LARGE);
-    assert_non_null(strstr(op.err.text, "Size must be between 0 and 16793600(16MB)"));
+    assert_non_null(strstr(op.err->text, "Size must be between 0 and 16793600(16MB)"));
     change_stream_stats(&stats);
     assert_int_equal(stats.large_failed, 1);
 

@@ -301,7 +301,7 @@ static int one_round(struct op *op)
             rc[i] = expr_eval(e, &ev, &got[i]);
         }
         if (rc[i] != 0) {
-            if (op->err.text[0] == '\0' || op->err.code != rc[i])
+            if (op->err->text[0] == '\0' || op->err->code != rc[i])
                 fail_msg("%s: error %d without a text", bv_show(&op->arena, spec, 2000), rc[i]);
             return rc[i];
         }

@@ -32,9 +32,9 @@ static bool matches(const char *filter, const char *doc)
     bool hit = false;
 
     if (parse(filter, &m) != 0)
-        fail_msg("%s: %d %s", filter, op.err.code, op.err.text);
+        fail_msg("%s: %d %s", filter, op.err->code, op.err->text);
     if (run(m, json_doc(&op.arena, doc), &hit, NULL) != 0)
-        fail_msg("%s on %s: %d %s", filter, doc, op.err.code, op.err.text);
+        fail_msg("%s on %s: %d %s", filter, doc, op.err->code, op.err->text);
     return hit;
 }
 
@@ -445,8 +445,8 @@ static void test_errors(void **state)
         struct match *m = NULL;
         int rc = parse(rows[i].filter, &m);
 
-        if (rc != rows[i].code || strcmp(op.err.text, rows[i].text) != 0)
-            fail_msg("%s: %d %s", rows[i].filter, rc, op.err.text);
+        if (rc != rows[i].code || strcmp(op.err->text, rows[i].text) != 0)
+            fail_msg("%s: %d %s", rows[i].filter, rc, op.err->text);
     }
     op_fini(&op);
 }
@@ -492,7 +492,7 @@ static void test_depth(void **state)
         assert_int_equal(match_show(m, &op.arena).type, BV_DOC);
         assert_int_equal(match_parse(&op, &op.arena, nested(kinds[i], 101), NULL, &m),
                          ERR_BAD_VALUE);
-        assert_non_null(strstr(op.err.text, "exceeded maximum query tree depth of 100"));
+        assert_non_null(strstr(op.err->text, "exceeded maximum query tree depth of 100"));
     }
     op_fini(&op);
 }

@@ -40,9 +40,9 @@ static void check(enum projection_use use, const struct row *rows, size_t n)
         struct bv got, want = json_doc(&op.arena, rows[i].want);
 
         if (parse(rows[i].spec, use, rows[i].filter, &p) != 0)
-            fail_msg("%s: %d %s", rows[i].spec, op.err.code, op.err.text);
+            fail_msg("%s: %d %s", rows[i].spec, op.err->code, op.err->text);
         if (apply(p, rows[i].doc, &got) != 0)
-            fail_msg("%s on %s: %d %s", rows[i].spec, rows[i].doc, op.err.code, op.err.text);
+            fail_msg("%s on %s: %d %s", rows[i].spec, rows[i].doc, op.err->code, op.err->text);
         if (!bv_identical(got, want))
             fail_msg("%s on %s: %s", rows[i].spec, rows[i].doc, json_text(&op.arena, got));
     }
@@ -217,8 +217,8 @@ static void test_errors(void **state)
         struct projection *p = NULL;
         int rc = parse(rows[i].spec, rows[i].use, NULL, &p);
 
-        if (rc != rows[i].code || (rows[i].text != NULL && strcmp(op.err.text, rows[i].text) != 0))
-            fail_msg("%s: %d %s", rows[i].spec, rc, op.err.text);
+        if (rc != rows[i].code || (rows[i].text != NULL && strcmp(op.err->text, rows[i].text) != 0))
+            fail_msg("%s: %d %s", rows[i].spec, rc, op.err->text);
     }
     op_fini(&op);
 }

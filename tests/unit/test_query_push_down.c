@@ -530,9 +530,9 @@ static enum match_answer foresee(const struct match *m, struct sample *s, bool *
 
     eval_init(&ev, &op, &op.arena);
     ev.now_ms = 1700000000000;
-    op.err.code = 0;
+    op.err->code = 0;
     answer = match_foresee(m, &ev, &f);
-    assert_int_equal(op.err.code, 0);
+    assert_int_equal(op.err->code, 0);
     match_outlook(m, &f, ret_no, ret_risk);
     return answer;
 }

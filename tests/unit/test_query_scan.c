@@ -44,9 +44,9 @@ static struct coll *publish(struct coll *old, struct coll *now)
 {
     struct stx *t;
 
-    OK(engine_table_create(d.engine, now->ident, TABLE_RECORDS, true, &op.err));
+    OK(engine_table_create(d.engine, now->ident, TABLE_RECORDS, true, op.err));
     for (uint32_t i = 0; i < now->nindexes; i++)
-        OK(engine_table_create(d.engine, now->indexes[i].ident, TABLE_BYTES, true, &op.err));
+        OK(engine_table_create(d.engine, now->indexes[i].ident, TABLE_BYTES, true, op.err));
     OK(stx_begin(d.engine, &op, &t));
     OK(catalog_put_row(t, now));
     OK(stx_commit(t));
@@ -88,7 +88,7 @@ static void insert_bv(struct coll *k, struct bv doc)
 
     OK(stx_begin(d.engine, &op, &t));
     if (record_insert(t, k, doc, &rid) != 0)
-        fail_msg("%s", op.err.text);
+        fail_msg("%s", op.err->text);
     OK(stx_commit(t));
 }
 
@@ -184,7 +184,7 @@ static const char *find(struct coll *k, const char *filter, const char *sort, co
 
     if (rc != 0) {
         exec_fini(&q.x);
-        return arena_printf(&op.arena, "error %d: %s", rc, op.err.text);
+        return arena_printf(&op.arena, "error %d: %s", rc, op.err->text);
     }
     return read_all(&q, batch);
 }
@@ -456,11 +456,11 @@ static void test_dropped(void **state)
     k = publish(k, now);
     assert_string_equal(next_id(&q, &more), "2");
     assert_string_equal(next_id(&by_index, &more), "error 175");
-    assert_string_equal(op.err.text, "index 'a_1' dropped");
+    assert_string_equal(op.err->text, "index 'a_1' dropped");
     save(&q);
     drop(k);
     assert_string_equal(next_id(&q, &more), "error 175");
-    assert_non_null(strstr(op.err.text, "collection dropped"));
+    assert_non_null(strstr(op.err->text, "collection dropped"));
     close_query(&q);
     close_query(&by_index);
     coll_unref(k);
@@ -799,8 +799,8 @@ static void test_oplog_pruned(void **state)
     OK(oplog_prune(d.oplog, &op, clock_wall_ms(), &removed));
     assert_true(oplog_oldest(d.oplog) > first); /* the background thread may have been first */
     assert_string_equal(next_id(&q, &more), "error 136");
-    assert_non_null(strstr(op.err.text, "CollectionScan died due to position in capped collection "
-                                        "being deleted. Last seen record id: RecordId("));
+    assert_non_null(strstr(op.err->text, "CollectionScan died due to position in capped collection "
+                                         "being deleted. Last seen record id: RecordId("));
     close_query(&q);
     /* one that begins before the oldest entry begins there */
     OK(open_query(&late, NULL, true, ts_filter("%gte", first), NULL, NULL, false));

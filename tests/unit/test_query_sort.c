@@ -90,7 +90,7 @@ static void compare_spilled(const char *pipeline)
         OK(run_pipeline(&op, &run, &want));
         stage_memory_limit_set(20000);
         if (run_pipeline(&op, &run, &got) != 0)
-            fail_msg("%s: %s", pipeline, op.err.text);
+            fail_msg("%s: %s", pipeline, op.err->text);
         if (!bv_identical(want, got))
             fail_msg("%s: expected %s, got %s", pipeline, bv_show(&op.arena, want, 600),
                      bv_show(&op.arena, got, 600));
@@ -239,7 +239,7 @@ static void test_spill_drops_its_table(void **state)
     OK(spill_read(s, &op, 0, &got, &found));
     assert_false(found);
     spill_free(s);
-    OK(engine_tables(e, count_tmp, &n, &op.err));
+    OK(engine_tables(e, count_tmp, &n, op.err));
     assert_int_equal(n, 0);
     op_fini(&op);
     OK(engine_close(e, &(struct error){0}));

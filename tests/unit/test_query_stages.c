@@ -76,7 +76,7 @@ static void test_allow_lists(void **state)
     assert_int_equal(run_pipeline(&op, &stream, &got), 0);
     stream.pipeline = "[{\"$group\": {\"_id\": 1}}]";
     assert_int_equal(run_pipeline(&op, &stream, &got), ERR_ILLEGAL_OPERATION);
-    assert_string_equal(op.err.text, "$group is not permitted in a $changeStream pipeline");
+    assert_string_equal(op.err->text, "$group is not permitted in a $changeStream pipeline");
     stream.pipeline = "[{\"$group\": {\"_id\": 1}}, {\"$nope\": 1}]";
     assert_int_equal(run_pipeline(&op, &stream, &got), 40324);
 

@@ -133,7 +133,7 @@ static void a_conflict_is_an_error_at_once(void **state)
     txn_enter(begin(&w, 2), &in2);
     OK(set(&in, "d.c", 1, 2));
     assert_int_equal(set(&in2, "d.c", 1, 3), 112);
-    assert_int_equal(in2.err.code, 112);
+    assert_int_equal(in2.err->code, 112);
     abort_in(&in2);
     commit(&in);
     FOUND(&op, "d.c", "1:2 2:1");

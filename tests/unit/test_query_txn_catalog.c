@@ -70,7 +70,7 @@ static void a_lock_is_waited_for_shortly(void **state)
     while (clock_mono_us() < p.op.park_deadline_us)
         ;
     assert_int_equal(set(&p.op, "d.c", 1, 2), 24);
-    assert_string_equal(p.op.err.text, "Unable to acquire IX lock on 'd.c' within 5ms.");
+    assert_string_equal(p.op.err->text, "Unable to acquire IX lock on 'd.c' within 5ms.");
     assert_null(p.op.unpark);
     nslock_release(w.db.locks, &lock);
     OK(set(&p.op, "d.c", 1, 2));
@@ -98,7 +98,7 @@ static void what_changed_in_the_catalog_is_refused(void **state)
     OK(ddl_create_indexes(&op, "d.indexed",
                           json(&op.arena, "{'0': {'key': {'a': 1}, 'name': 'a'}}"), false, &ir));
     FOUND(&in, "d.new", "error 246");
-    assert_non_null(strstr(in.err.text, "due to pending collection catalog changes"));
+    assert_non_null(strstr(in.err->text, "due to pending collection catalog changes"));
     FOUND(&in, "d.gone", "error 246");
     FOUND(&in, "d.away", "error 246");
     FOUND(&in, "d.here", "error 246");
@@ -197,8 +197,8 @@ static void indexes_only_on_new_empty_collections(void **state)
     (void)state;
     txn_enter(begin(&w, 1), &in);
     assert_int_equal(ddl_create_indexes(&in, "d.c", specs, false, &r), 263);
-    assert_string_equal(in.err.text, "Cannot create new indexes on existing collection d.c in a "
-                                     "multi-document transaction.");
+    assert_string_equal(in.err->text, "Cannot create new indexes on existing collection d.c in a "
+                                      "multi-document transaction.");
     OK(ddl_create_indexes(&in, "d.c", json(&in.arena, "{'0': {'key': {'_id': 1}, 'name': '_id_'}}"),
                           false, &r));
     OK(set(&op, "d.c", 2, 3)); /* having looked, it keeps no writer out */

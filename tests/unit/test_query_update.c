@@ -47,7 +47,7 @@ static void check(const struct ucase *c)
     int rc = run(c, old, &r);
 
     if (rc != 0)
-        fail_msg("%s on %s: %d %s", c->update, c->doc, rc, op.err.text);
+        fail_msg("%s on %s: %d %s", c->update, c->doc, rc, op.err->text);
     if (r.changed != (c->want != NULL))
         fail_msg("%s on %s: changed is %d: %s", c->update, c->doc, r.changed, show(r.doc));
     if (c->want == NULL) {
@@ -200,8 +200,8 @@ static void test_current_date(void **state)
     assert_int_equal(apply_bv(current_date("x", "timestamp"), doc_of("{}"), &r), 0);
     assert_true(bv_identical(r.doc, doc_of("{'x':{'$timestamp':{'t':7,'i':9}}}")));
     assert_int_equal(apply_bv(current_date("x", "time"), doc_of("{}"), &r), 2);
-    assert_string_equal(op.err.text, "The '$type' string field is required to be 'date' or "
-                                     "'timestamp': {$currentDate: {field : {$type: 'date'}}}");
+    assert_string_equal(op.err->text, "The '$type' string field is required to be 'date' or "
+                                      "'timestamp': {$currentDate: {field : {$type: 'date'}}}");
 }
 
 /* --- numbers ---------------------------------------------------------------------------------- */
@@ -395,10 +395,10 @@ static void check_fail(const struct efail *f)
     struct update_result r;
     int rc = run(&c, doc_of(f->doc), &r);
 
-    if (rc != f->code || op.err.code != f->code)
-        fail_msg("%s on %s: %d %s", f->update, f->doc, rc, rc == 0 ? show(r.doc) : op.err.text);
+    if (rc != f->code || op.err->code != f->code)
+        fail_msg("%s on %s: %d %s", f->update, f->doc, rc, rc == 0 ? show(r.doc) : op.err->text);
     if (f->text != NULL)
-        assert_string_equal(op.err.text, f->text);
+        assert_string_equal(op.err->text, f->text);
 }
 
 #define CHECK_FAILS(cases)                                                                         \
@@ -574,7 +574,7 @@ static void test_forms(void **state)
 
     (void)state;
     assert_int_equal(update_parse(&op, &op.arena, &spec, &u), 9);
-    assert_string_equal(op.err.text, "multi update is not supported for replacement-style update");
+    assert_string_equal(op.err->text, "multi update is not supported for replacement-style update");
     spec.multi = false;
     assert_int_equal(update_parse(&op, &op.arena, &spec, &u), 0);
     assert_int_equal(update_form(u), UPDATE_REPLACEMENT);

@@ -51,7 +51,7 @@ static void test_upsert(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (upsert(cases[i].query, cases[i].update, &got) != 0)
-            fail_msg("%s: %s", cases[i].query, op.err.text);
+            fail_msg("%s: %s", cases[i].query, op.err->text);
         if (!bv_identical(got, doc_of(cases[i].want)))
             fail_msg("%s: got %s", cases[i].query, show(got));
     }
@@ -96,9 +96,9 @@ static void test_upsert_errors(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (upsert(cases[i].query, cases[i].update, &got) != cases[i].code)
-            fail_msg("%s: %d %s", cases[i].query, op.err.code, op.err.text);
+            fail_msg("%s: %d %s", cases[i].query, op.err->code, op.err->text);
         if (cases[i].text != NULL)
-            assert_string_equal(op.err.text, cases[i].text);
+            assert_string_equal(op.err->text, cases[i].text);
     }
 }
 
@@ -180,7 +180,7 @@ static void test_prepare_errors(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (document_prepare(&op, &op.arena, doc_of(cases[i].doc), 0, &got) != cases[i].code)
-            fail_msg("%s: %s", cases[i].doc, op.err.text);
+            fail_msg("%s: %s", cases[i].doc, op.err->text);
     }
     bw_init(&w, &op.arena);
     bw_i32(&w, "_id", 1);
@@ -248,7 +248,7 @@ static void test_size(void **state)
     assert_int_equal(apply_bv(doc_of("{'$set':{'x':1}}"), old, &r), 0);
     assert_int_equal(r.doc.len, LIMIT_DOC_BYTES);
     assert_int_equal(apply_bv(doc_of("{'$set':{'xx':1}}"), old, &r), 17419);
-    assert_string_equal(op.err.text, "Resulting document after update is larger than 16777216");
+    assert_string_equal(op.err->text, "Resulting document after update is larger than 16777216");
     /* Nulls up to the limit of padding are fine, and their bytes count. */
     assert_int_equal(apply_bv(doc_of("{'$set':{'a.1500000':1}}"), doc_of("{'a':[]}"), &r), 0);
     assert_int_equal(bv_count(bv_get(r.doc, "a")), 1500001);
@@ -282,8 +282,8 @@ static void test_many_paths(void **state)
     bw_i32(&w, "a.b.f9", 1);
     bw_end(&w);
     assert_int_equal(apply_bv(bw_done(&w), doc_of("{}"), &r), 40);
-    assert_string_equal(op.err.text, "Updating the path 'a.b.f9' would create a conflict at "
-                                     "'a.b.f9'");
+    assert_string_equal(op.err->text, "Updating the path 'a.b.f9' would create a conflict at "
+                                      "'a.b.f9'");
 }
 
 static void test_large_sets(void **state)
@@ -447,7 +447,7 @@ static void test_random(void **state)
         spec.u = random_update();
         if (update_parse(&op, &op.arena, &spec, &u) != 0 ||
             update_apply(u, &ev, old, (int32_t)rnd(4) - 1, &r) != 0) {
-            assert_int_not_equal(op.err.text[0], 0);
+            assert_int_not_equal(op.err->text[0], 0);
             failed++;
         } else if (r.changed) {
             changed++;
@@ -456,7 +456,7 @@ static void test_random(void **state)
                 fail_msg("%s\non %s\ngave %s\nby %s\nback %s", show(spec.u), show(old), show(r.doc),
                          show(r.entry_o), show(back));
             assert_false(bv_identical(old, r.doc));
-            assert_int_equal(bv_check(r.doc.p, r.doc.len, LIMIT_DEPTH_STORED, &op.err), 0);
+            assert_int_equal(bv_check(r.doc.p, r.doc.len, LIMIT_DEPTH_STORED, op.err), 0);
         } else {
             assert_true(bv_identical(old, r.doc));
         }
@@ -518,14 +518,14 @@ static void test_nonsense(void **state)
             random_nonsense(&w, true, 3);
             spec.array_filters = bw_done(&w);
         }
-        op.err.code = 0;
+        op.err->code = 0;
         if (update_parse(&op, &op.arena, &spec, &u) == 0 &&
             update_apply(u, &ev, old, (int32_t)rnd(3) - 1, &r) == 0) {
-            assert_int_equal(bv_check(r.doc.p, r.doc.len, LIMIT_DEPTH_STORED, &op.err), 0);
+            assert_int_equal(bv_check(r.doc.p, r.doc.len, LIMIT_DEPTH_STORED, op.err), 0);
             assert_int_equal(bv_i32(bv_get(r.doc, "_id")), 1);
             done++;
         } else {
-            assert_int_not_equal(op.err.code, 0);
+            assert_int_not_equal(op.err->code, 0);
         }
         arena_reset(&op.arena);
     }

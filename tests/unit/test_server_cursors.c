@@ -44,7 +44,7 @@ static struct cursor_entry *new_cursor(bool no_timeout)
     struct cursor_entry *e = calloc(1, sizeof(*e));
 
     assert_non_null(e);
-    e->c = qcursor_from_array("db.c", NULL, 0);
+    assert_int_equal(qcursor_from_array(&rq.op, "db.c", NULL, 0, &e->c), 0);
     e->txn_number = -1;
     e->no_timeout = no_timeout;
     assert_int_equal(cursor_entry_insert(server.cursors, &rq.op, e), 0);

@@ -52,9 +52,9 @@ static int tear_down(void **state)
 
 static void make_tables(struct coll *k)
 {
-    OK(engine_table_create(e, k->ident, TABLE_RECORDS, true, &op.err));
+    OK(engine_table_create(e, k->ident, TABLE_RECORDS, true, op.err));
     for (uint32_t i = 0; i < k->nindexes; i++)
-        OK(engine_table_create(e, k->indexes[i].ident, TABLE_BYTES, true, &op.err));
+        OK(engine_table_create(e, k->indexes[i].ident, TABLE_BYTES, true, op.err));
 }
 
 static void put_row(struct coll *k)
@@ -121,7 +121,7 @@ static void assert_tables(const char *expected)
 {
     char text[512] = "";
 
-    OK(engine_tables(e, add_name, text, &op.err));
+    OK(engine_tables(e, add_name, text, op.err));
     assert_string_equal(text, expected);
 }
 
@@ -309,8 +309,8 @@ static void unpublished_tables_are_swept(void **state)
     coll_unref(k);
     create("d.dropped", 2, "{}");
     drop("d.dropped"); /* row gone, the reaper did not come */
-    OK(engine_table_create(e, "tmp-90", TABLE_BYTES, false, &op.err));
-    OK(engine_table_create(e, "oplog", TABLE_OPTIMES, true, &op.err));
+    OK(engine_table_create(e, "tmp-90", TABLE_BYTES, false, op.err));
+    OK(engine_table_create(e, "oplog", TABLE_OPTIMES, true, op.err));
     close_all();
     open_all();
     assert_tables("catalog coll-1 index-2 multikey oplog sizes ");
@@ -328,10 +328,10 @@ static void missing_table_is_refused(void **state)
     (void)state;
     create("d.c", 1, "{}");
     catalog_close(c);
-    OK(engine_table_drop(e, "index-2", &op.err));
+    OK(engine_table_drop(e, "index-2", op.err));
     assert_int_equal(catalog_open(e, &err, &again), ERR_INTERNAL);
     assert_non_null(strstr(err.text, "'index-2', which is missing"));
-    OK(engine_table_create(e, "index-2", TABLE_BYTES, true, &op.err));
+    OK(engine_table_create(e, "index-2", TABLE_BYTES, true, op.err));
     OK(catalog_open(e, &err, &c));
 }
 

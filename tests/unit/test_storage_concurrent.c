@@ -74,7 +74,7 @@ static void *writer(void *arg)
         if (rc != ERR_WRITE_CONFLICT)
             i++;
         if (rc != 0 && rc != ERR_WRITE_CONFLICT)
-            fprintf(stderr, "writer: %s\n", op.err.text);
+            fprintf(stderr, "writer: %s\n", op.err->text);
         arena_reset(&op.arena);
     }
     op_fini(&op);
@@ -94,7 +94,7 @@ static void *reader(void *arg)
 
         /* A version that was replaced before the snapshot was opened may miss later keys. */
         if ((coll_validate(e, &op, k, &r) != 0 || r.nerrors != 0) && coll_is_current(k)) {
-            fprintf(stderr, "reader: %s\n", r.nerrors != 0 ? r.errors[0] : op.err.text);
+            fprintf(stderr, "reader: %s\n", r.nerrors != 0 ? r.errors[0] : op.err->text);
             atomic_fetch_add(bad, 1);
         }
         coll_unref(k);
@@ -120,7 +120,7 @@ static void reap(struct op *op)
     int n = 0;
 
     while (n < 8 && catalog_take_dead(c, ident)) {
-        int rc = engine_table_drop(e, ident, &op->err);
+        int rc = engine_table_drop(e, ident, op->err);
 
         if (rc == ERR_OBJECT_IS_BUSY)
             strcpy(busy[n++], ident);
@@ -145,7 +145,7 @@ static void ddl(struct op *op)
         if (coll_index_by_name(k, "x_1") == NULL) {
             struct index *ix = coll_edit_add_index(now, spec);
 
-            OK(engine_table_create(e, ix->ident, TABLE_BYTES, true, &op->err));
+            OK(engine_table_create(e, ix->ident, TABLE_BYTES, true, op->err));
             OK(index_build(e, op, now, ix));
         } else {
             coll_edit_drop_index(now, "x_1");

@@ -53,7 +53,7 @@ static const char *keys_of(const char *key, const char *more, const char *doc, b
     int rc = index_keys(&op, ix, json(&op.arena, doc), &set);
 
     if (rc != 0) {
-        snprintf(out, 2048, "%d: %s", rc, op.err.text);
+        snprintf(out, 2048, "%d: %s", rc, op.err->text);
     } else {
         for (size_t i = 0; i < set.n; i++) {
             struct bv v = index_key_value(&op, ix, set.keys[i], set.type_bits[i]);

@@ -48,9 +48,9 @@ static void make_coll(void)
     k = coll_new(c, "d.c", uuid, bv_empty_doc);
     for (size_t i = 0; i < 3; i++)
         coll_edit_add_index(k, json(&op.arena, specs[i]));
-    OK(engine_table_create(e, k->ident, TABLE_RECORDS, true, &op.err));
+    OK(engine_table_create(e, k->ident, TABLE_RECORDS, true, op.err));
     for (uint32_t i = 0; i < k->nindexes; i++)
-        OK(engine_table_create(e, k->indexes[i].ident, TABLE_BYTES, true, &op.err));
+        OK(engine_table_create(e, k->indexes[i].ident, TABLE_BYTES, true, op.err));
     OK(stx_begin(e, &op, &t));
     OK(catalog_put_row(t, k));
     OK(stx_commit(t));
@@ -177,9 +177,9 @@ static void duplicate_id(void **state)
     OK(stx_begin(e, &op, &t));
     assert_int_equal(record_insert(t, k, json(&op.arena, "{'_id': 'x', 'a': 1}"), &rid),
                      ERR_DUPLICATE_KEY);
-    assert_string_equal(op.err.text, "E11000 duplicate key error collection: d.c index: _id_ dup "
-                                     "key: { _id: \"x\" }");
-    info = bv_doc(op.err.info);
+    assert_string_equal(op.err->text, "E11000 duplicate key error collection: d.c index: _id_ dup "
+                                      "key: { _id: \"x\" }");
+    info = bv_doc(op.err->info);
     assert_string_equal(bv_show(&op.arena, info, 200),
                         "{ keyPattern: { _id: 1 }, keyValue: { _id: \"x\" } }");
     stx_rollback(t);
@@ -201,12 +201,12 @@ static void unique_undo(void **state)
                                                    "'w': {'$numberDouble': '1.0'}}"),
                                    &rid),
                      ERR_DUPLICATE_KEY);
-    assert_string_equal(op.err.text, "E11000 duplicate key error collection: d.c index: v_1_w_-1 "
-                                     "dup key: { v: 1, w: 1.0 }");
+    assert_string_equal(op.err->text, "E11000 duplicate key error collection: d.c index: v_1_w_-1 "
+                                      "dup key: { v: 1, w: 1.0 }");
     /* one key of u goes in before the second is met */
     assert_int_equal(record_insert(t, k, json(&op.arena, "{'_id': 3, 'u': [0, 2]}"), &rid),
                      ERR_DUPLICATE_KEY);
-    assert_string_equal(op.err.text,
+    assert_string_equal(op.err->text,
                         "E11000 duplicate key error collection: d.c index: u_1 dup key: { u: 2 }");
     /* not to be indexed: nothing is written at all */
     assert_int_equal(record_insert(t, k, json(&op.arena, "{'_id': 3, 'v': [1], 'w': [1]}"), &rid),
@@ -239,7 +239,7 @@ static void updates(void **state)
     OK(stx_begin(e, &op, &t));
     OK(update_in(t, rid, "{'_id': 1, 'u': [2, 7], 'a': 3}"));
     assert_int_equal(update_in(t, rid, "{'_id': 1, 'u': [8, 9, 2], 'a': 1}"), ERR_DUPLICATE_KEY);
-    assert_string_equal(op.err.text,
+    assert_string_equal(op.err->text,
                         "E11000 duplicate key error collection: d.c index: u_1 dup key: { u: 9 }");
     OK(stx_commit(t));
     assert_string_equal(scan("u_1", false), "1 1 2 ");
@@ -515,7 +515,7 @@ static struct coll *with_new_index(const char *spec, struct index **ret)
     struct coll *now = coll_copy(k);
 
     *ret = coll_edit_add_index(now, json(&op.arena, spec));
-    OK(engine_table_create(e, (*ret)->ident, TABLE_BYTES, true, &op.err));
+    OK(engine_table_create(e, (*ret)->ident, TABLE_BYTES, true, op.err));
     return now;
 }
 
@@ -561,7 +561,7 @@ static void build_of_unique_meets_duplicate(void **state)
     insert("{'_id': 'last', 'x': 3}");
     now = with_new_index("{'v': 2, 'key': {'x': 1}, 'name': 'x_1', 'unique': true}", &ix);
     assert_int_equal(index_build(e, &op, now, ix), ERR_DUPLICATE_KEY);
-    assert_string_equal(op.err.text,
+    assert_string_equal(op.err->text,
                         "E11000 duplicate key error collection: d.c index: x_1 dup key: { x: 3 }");
     coll_unref(now);
 }

@@ -172,7 +172,7 @@ static void conflict_loses_the_transaction(void **state)
     OK(tcursor_put_num(c1, 1, str_bytes("first")));
     OK(tcursor_put_num(c2, 5, str_bytes("earlier")));
     assert_int_equal(tcursor_put_num(c2, 1, str_bytes("second")), ERR_WRITE_CONFLICT);
-    assert_int_equal(op.err.code, ERR_WRITE_CONFLICT);
+    assert_int_equal(op.err->code, ERR_WRITE_CONFLICT);
     assert_int_equal(tcursor_put_num(c2, 6, str_bytes("later")), ERR_WRITE_CONFLICT);
     commit(t1, c1);
     tcursor_close(c2);
@@ -415,7 +415,7 @@ static void pool_has_a_limit(void **state)
     while (n < 501 && stx_begin(e, &op, &t[n]) == 0)
         n++;
     assert_int_equal(n, 500);
-    assert_int_equal(op.err.code, ERR_TEMPORARILY_UNAVAILABLE);
+    assert_int_equal(op.err->code, ERR_TEMPORARILY_UNAVAILABLE);
     while (n > 0)
         stx_rollback(t[--n]);
     OK(stx_begin(e, &op, &t[0]));
