@@ -5,7 +5,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -39,22 +38,23 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct cursor_entry *new_cursor(bool no_timeout)
+static int64_t new_cursor(bool no_timeout)
 {
-    struct cursor_entry *e = calloc(1, sizeof(*e));
+    struct cursor_entry e = {.txn_number = -1, .no_timeout = no_timeout};
 
-    assert_non_null(e);
-    assert_int_equal(qcursor_from_array(&rq.op, "db.c", NULL, 0, &e->c), 0);
-    e->txn_number = -1;
-    e->no_timeout = no_timeout;
-    assert_int_equal(cursor_entry_insert(server.cursors, &rq.op, e), 0);
-    return e;
+    assert_int_equal(qcursor_from_array(&rq.op, "db.c", NULL, 0, &e.c), 0);
+    assert_int_equal(cursor_entry_insert(server.cursors, &rq.op, &e), 0);
+    return e.id;
 }
 
-static void use(struct cursor_entry *e)
+static struct cursor_entry *use(int64_t id)
 {
-    assert_int_equal(cursor_pin(&rq, e->id, "db.c"), 0);
+    struct cursor_entry *e;
+
+    assert_int_equal(cursor_pin(&rq, id, "db.c"), 0);
+    e = rq.cursor;
     cursor_unpin(&rq);
+    return e;
 }
 
 static bool is_there(int64_t id)
@@ -75,11 +75,10 @@ static int64_t timed_out(void)
 
 static void only_idle_cursors_time_out(void **state)
 {
-    int64_t idle = new_cursor(false)->id, forever = new_cursor(true)->id;
-    struct cursor_entry *used = new_cursor(false);
+    int64_t idle = new_cursor(false), forever = new_cursor(true), used = new_cursor(false);
 
     (void)state;
-    assert_int_equal(cursor_pin(&rq, used->id, "db.c"), 0);
+    assert_int_equal(cursor_pin(&rq, used, "db.c"), 0);
     cursors_sweep(server.cursors, 0);
     assert_int_equal(timed_out(), 1);
     cursor_unpin(&rq);
@@ -95,15 +94,13 @@ static void a_used_cursor_begins_its_time_anew(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct cursor_entry *e[3];
         int64_t ids[3];
 
         for (int k = 0; k < 3; k++) {
-            e[k] = new_cursor(false);
-            ids[k] = e[k]->id;
-            e[k]->last_use_us -= 60 * 1000000;
+            ids[k] = new_cursor(false);
+            use(ids[k])->last_use_us -= 60 * 1000000;
         }
-        use(e[i]);
+        (void)use(ids[i]);
         cursors_sweep(server.cursors, 30 * 1000);
         for (int k = 0; k < 3; k++)
             assert_int_equal(is_there(ids[k]), k == i);
@@ -117,15 +114,15 @@ static void killed_cursors_are_not_swept(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct cursor_entry *e[3];
+        int64_t ids[3];
 
         for (int k = 0; k < 3; k++)
-            e[k] = new_cursor(false);
+            ids[k] = new_cursor(false);
         if (i == 1) {
-            assert_int_equal(cursor_pin(&rq, e[i]->id, "db.c"), 0);
+            assert_int_equal(cursor_pin(&rq, ids[i], "db.c"), 0);
             cursor_doom(&rq);
         } else {
-            assert_true(cursors_kill(server.cursors, &rq, e[i]->id, "db.c"));
+            assert_true(cursors_kill(server.cursors, &rq, ids[i], "db.c"));
         }
         cursors_sweep(server.cursors, 0);
         assert_int_equal(timed_out(), 2 * (i + 1));
