@@ -208,17 +208,21 @@ static int run_command(struct request *rq, bool on_schema_thread)
     return run_in_session(rq);
 }
 
-/* A command that could not give its reply a proper size says so instead of half an answer. */
-static bool reply_failed(struct request *rq)
+int reply_lost(struct request *rq)
+{
+    op_no_memory(&rq->op);
+    return rq->op.wrote_optime != 0 ? INT_CLOSE : ERR_EXCEEDED_MEMORY_LIMIT;
+}
+
+/* A command that could not make its reply says so instead of half an answer; 0: it could. */
+static int reply_failed(struct request *rq)
 {
     if (!rq->reply.failed)
-        return false;
+        return 0;
     if (rq->reply.no_memory)
-        op_no_memory(&rq->op);
-    else
-        op_fail(&rq->op, ERR_BSON_TOO_LARGE, "the reply of %s is too large",
-                rq->cmd == NULL ? "the command" : rq->cmd->name);
-    return true;
+        return reply_lost(rq);
+    return op_fail(&rq->op, ERR_BSON_TOO_LARGE, "the reply of %s is too large",
+                   rq->cmd == NULL ? "the command" : rq->cmd->name);
 }
 
 static void log_close(struct request *rq)
@@ -257,13 +261,17 @@ int dispatch(struct request *rq, bool on_schema_thread)
     case INT_NOREPLY:
         return rc;
     case 0:
-        if (!reply_failed(rq) && reply_set_waits(rq) == 0) {
+        rc = reply_failed(rq);
+        if (rc == 0 && reply_set_waits(rq) == 0) {
             reply_finish(rq);
-            if (!rq->reply.failed)
+            rc = reply_failed(rq);
+            if (rc == 0)
                 return 0;
-            reply_failed(rq);
         }
-        break;
+        if (rc != INT_CLOSE)
+            break;
+        log_close(rq);
+        return rc;
     default:
         ASSERT(rc > 0);
         if (rq->op.err->code != rc)

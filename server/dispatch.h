@@ -27,6 +27,9 @@ int envelope_db(struct request *rq) MUST_CHECK;
 void reply_finish(struct request *rq);
 /* Drops the payload and makes the error document of op->err-> */
 void reply_error(struct request *rq);
+/* There is no memory for the reply. An error reply would deny what was written: then the connection
+ * is closed, and the client knows that it does not know. Returns what the command returns. */
+int reply_lost(struct request *rq);
 /* A command that succeeded: sets op->ack_* as the write or read concern asks. */
 int reply_set_waits(struct request *rq) MUST_CHECK;
 /* Puts rq->write_concern_error into the finished reply, where it would have been. */

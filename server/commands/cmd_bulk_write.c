@@ -15,6 +15,7 @@
 #include "server/commands/bulk_request.h"
 #include "server/commands/cmd_write.h"
 #include "server/cursors.h"
+#include "server/dispatch.h"
 #include "server/failpoints.h"
 #include "server/server.h"
 #include "server/top.h"
@@ -320,6 +321,8 @@ static int run_ops(struct bulk *b)
     while (p->at < b->req.nops && !p->stopped) {
         int rc;
 
+        if (p->items.failed || p->retried.failed)
+            return 0; /* write_reply() knows */
         if (bw_size(&p->items) >= LIMIT_BULK_RESULTS) {
             op_fail(&b->rq->op, ERR_EXCEEDED_MEMORY_LIMIT,
                     "BulkWrite response size exceeded limit (%d bytes)", LIMIT_BULK_RESULTS);
@@ -353,16 +356,20 @@ static int write_reply(struct bulk *b)
                            .field = "firstBatch"};
     struct bv *rows = ARENA_TRY_ARRAY(&b->rq->op.arena, struct bv, p->nitems);
     struct qcursor *c;
+    int rc;
     struct biter it = biter(bw_done(&p->items));
     struct belem e;
     size_t n = 0;
 
-    if (rows == NULL || p->items.failed)
-        return op_no_memory(&b->rq->op);
+    if (rows == NULL || p->items.failed || p->retried.failed)
+        return reply_lost(b->rq);
     while (biter_next(&it, &e))
         rows[n++] = e.v;
-    TRY_RETURN(qcursor_from_array(&b->rq->op, RESULT_NS, rows, n, &c));
-    TRY_RETURN(cursor_first_batch(b->rq, c, &o));
+    if (qcursor_from_array(&b->rq->op, RESULT_NS, rows, n, &c) != 0)
+        return reply_lost(b->rq);
+    rc = cursor_first_batch(b->rq, c, &o);
+    if (rc != 0)
+        return rc == ERR_EXCEEDED_MEMORY_LIMIT ? reply_lost(b->rq) : rc;
     bw_i32(w, "nErrors", p->errors);
     bw_i32(w, "nInserted", p->inserted);
     bw_i32(w, "nMatched", p->matched);

@@ -142,7 +142,6 @@ bool write_error_ends_command(const struct request *rq, int code)
     case ERR_CURSOR_KILLED:
     case ERR_SHUTDOWN_IN_PROGRESS:
     case ERR_UNAUTHORIZED:
-    case ERR_INTERNAL:
         return true;
     default:
         return code < 0;
@@ -177,6 +176,8 @@ static void append_errors(struct batch *b)
 {
     struct bw *w = &b->rq->reply;
 
+    if (b->errors.failed || b->retried.failed)
+        w->failed = w->no_memory = true; /* rather no reply than half of one */
     if (b->nerrors > 0 && !write_concern_is_silent(&b->rq->wc))
         bw_bv(w, "writeErrors", bw_done(&b->errors));
     if (b->nretried > 0)
@@ -430,7 +431,9 @@ int cmd_update(struct request *rq)
     bw_init_array(&t.upserted, &rq->op.arena);
     TRY(update_all(&b, stmts, &let, args.ordered, &t));
     bw_i32(&rq->reply, "n", (int32_t)t.n);
-    if (t.nupserted > 0)
+    if (t.upserted.failed)
+        rq->reply.failed = rq->reply.no_memory = true;
+    else if (t.nupserted > 0)
         bw_bv(&rq->reply, "upserted", bw_done(&t.upserted));
     bw_i32(&rq->reply, "nModified", (int32_t)t.modified);
     append_errors(&b);

@@ -15,8 +15,9 @@ int write_number_statements(struct request *rq, size_t n, int32_t **ret) MUST_CH
 /* Counts the statements of a retryable write that had been done before; 0 is fine. */
 void write_count_retried(struct request *rq, size_t n);
 
-/* Whether an error ends the whole command instead of standing for one statement: in a transaction
- * also those after which a client is to begin all of it again. */
+/* Whether an error ends the whole command instead of standing for one statement: interruptions, and
+ * in a transaction those after which a client is to begin all of it again. All others, ours
+ * included, stand beside what the other statements did. */
 bool write_error_ends_command(const struct request *rq, int code);
 
 /*
