@@ -38,7 +38,7 @@ def pytest_addoption(parser):
     parser.addoption("--crash-kills", type=int, default=24, help="deaths in crash/test_crash.py")
     parser.addoption("--crash-seed", type=int, help="repeats the deaths of an earlier run")
     parser.addoption("--fault-step", type=int, default=9,
-                     help="crash/test_disk_faults.py: one failing call in so many; 1: each")
+                     help="crash/test_disk_faults.py, test_out_of_memory.py: one failing call in so many; 1: each")
     parser.addoption("--soak-seconds", type=float, default=12.0,
                      help="how long the mixed load of process/test_soak.py runs")
     parser.addoption("--hostile-seconds", type=float, default=5.0,

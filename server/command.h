@@ -110,6 +110,7 @@ struct request {
     struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
     int64_t ack_deadline_us;       /* a finished reply waits for durability no longer; 0: none */
     int64_t park_start_us;         /* when the request began to wait for the first time; 0: never */
+    int64_t opened_cursor;         /* the reply tells of a cursor that no one knows yet; 0: none */
     bool change_stream;            /* aggregate or getMore of a change stream: for error labels */
     struct request *session_next;  /* among the requests of its session */
     struct snapshot *snapshot;     /* it reads from, while it runs (snapshots.h) */

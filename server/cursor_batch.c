@@ -215,6 +215,7 @@ int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch
         goto out;
     if (rq->txn != NULL)
         transaction_owns_cursor(rq);
+    rq->opened_cursor = e.id;
     end_reply(rq, &e, e.id);
     return 0;
 out:

@@ -206,7 +206,7 @@ bool cursors_kill(struct cursors *cs, struct request *rq, int64_t id, const char
     (void)rq;
     mutex_lock(&cs->mx);
     p = find_locked(cs, id);
-    found = *p != NULL && !(*p)->killed && strcmp((*p)->c->ns, ns) == 0;
+    found = *p != NULL && !(*p)->killed && (ns == NULL || strcmp((*p)->c->ns, ns) == 0);
     if (found)
         kill_locked(cs, p, ERR_CURSOR_KILLED, &dead);
     mutex_unlock(&cs->mx);

@@ -46,7 +46,7 @@ int cursor_get_more(struct request *rq, int64_t id, const char *ns, const struct
 /* The end of the request that has it pinned: the cursor may be used by others. */
 void cursor_unpin(struct request *rq);
 
-/* killCursors: true when the id was an open cursor of this namespace (now dead). */
+/* killCursors: true when the id was an open cursor of this namespace (NULL: any), now dead. */
 bool cursors_kill(struct cursors *cs, struct request *rq, int64_t id, const char *ns);
 /* Kills the cursors of these sessions; sorts the keys. */
 void cursors_kill_sessions(struct cursors *cs, struct lsid_key *keys, size_t n);

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/concerns.h"
+#include "server/cursors.h"
 #include "server/dispatch.h"
 #include "server/server.h"
 #include "wire/legacy.h"
@@ -265,11 +266,20 @@ static void to_schema(struct worker *w, struct conn *c, struct request *rq)
     executor_queue_schema(w->ex, c);
 }
 
+/* A cursor whose first reply nobody gets would stay until it times out. */
+static void forget_cursor(struct request *rq)
+{
+    if (rq->opened_cursor != 0)
+        (void)cursors_kill(rq->server->cursors, rq, rq->opened_cursor, NULL);
+}
+
 /* The reply is out. True: the connection may go on with its next message. */
 static bool after_reply(struct worker *w, struct conn *c, struct request *rq,
                         enum conn_output output, bool *ret_again)
 {
     *ret_again = false;
+    if (output == OUTPUT_BROKEN)
+        forget_cursor(rq);
     if (output == OUTPUT_BROKEN || (rq->close_after && output == OUTPUT_SENT)) {
         close_conn(w, c);
         return false;
@@ -316,14 +326,18 @@ static bool advance(struct worker *w, struct conn *c)
         if (rq->phase == REQUEST_RUN && (rc == INT_TO_SCHEMA || rc == INT_PARK) &&
             !keep_message(c, rq)) {
             unpark(w, rq);
-            op_no_memory(&rq->op);
-            reply_error(rq);
-            rc = 0;
+            rc = reply_lost(rq);
+            if (rc > 0) {
+                reply_error(rq);
+                rc = 0;
+            }
         }
         switch (rc) {
         case 0:
-            if (rq->more_to_come_in)
+            if (rq->more_to_come_in) {
+                forget_cursor(rq);
                 goto ended;
+            }
             /* Whoever gets the reply may use the cursor and the session at once. */
             if (!rq->exhaust_reply)
                 request_end(rq);

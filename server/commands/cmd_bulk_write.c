@@ -387,9 +387,9 @@ static int begin(struct bulk *b)
     struct request *rq = b->rq;
     struct op *op = &rq->op;
 
+    b->p = progress_of(op);
     TRY_RETURN(bulk_request_parse(op, &b->req));
     TRY_RETURN(write_number_statements(rq, b->req.nops, &b->stmt_ids));
-    b->p = progress_of(op);
     b->retryable = rq->txn_number >= 0 && rq->txn == NULL;
     if (b->retryable) {
         TRY_RETURN(session_write_begin(rq));
@@ -401,6 +401,18 @@ static int begin(struct bulk *b)
     return open_writers(b);
 }
 
+/* The command cannot go on where it was, with what it has done behind it: that is told, and that
+ * the rest is not done. */
+static int fail_rest(struct bulk *b)
+{
+    if (b->req.nops == 0) /* it could not even be read again */
+        return reply_lost(b->rq);
+    while (b->p->at < b->req.nops && !b->p->stopped)
+        add_failure(b);
+    transaction_fail(b->rq);
+    return 0;
+}
+
 int cmd_bulkWrite(struct request *rq)
 {
     struct bulk b = {.rq = rq};
@@ -408,6 +420,8 @@ int cmd_bulkWrite(struct request *rq)
 
     if (rc == 0)
         rc = run_ops(&b);
+    else if (b.p->at > 0 && !write_error_ends_command(rq, rc))
+        rc = fail_rest(&b);
     close_writers(&b);
     /* The session is kept while the command is on its way to another thread. */
     if (b.retryable && rc >= 0)
