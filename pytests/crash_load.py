@@ -352,6 +352,7 @@ class Definer(Client):
         self.filled = set()  # with documents that have one v
         self.numbers = itertools.count()
         self.copies = 0
+        self.wanted = None  # the step to make more often than the others
         self.log, self.doubt = [], []
 
     def work(self):
@@ -359,7 +360,10 @@ class Definer(Client):
                  self.images, self.images_of_side, self.rename, self.rename_over, self.copy_out, self.copy_in,
                  self.drop, self.drop_database)
         while True:
-            self.rng.choice(steps)()
+            step = self.rng.choice(steps)
+            if self.wanted and self.rng.random() < 0.5:
+                step = getattr(self, self.wanted)
+            step()
             self.ready.set()
 
     def own(self):
@@ -373,9 +377,12 @@ class Definer(Client):
             self.do({"create": name, **IMAGES}, ("create", f"{DB}.{name}"))
             self.names[name] = {"_id_"}
             if self.rng.random() < 0.7:
-                keys = [f"x.{self.life:04}.{next(self.numbers):06}" for _ in range(30)]
+                keys = [self.new_key() for _ in range(30)]
                 self.sure({"insert": name, "documents": [document(k, 0) for k in keys]})
                 self.filled.add(name)
+
+    def new_key(self):
+        return f"x.{self.life:04}.{next(self.numbers):06}"
 
     def change_index(self, coll, name):
         if name in self.names[coll]:
@@ -395,6 +402,8 @@ class Definer(Client):
 
     def bad_index(self):
         """Fails when the documents are looked at."""
+        if not self.filled:
+            (self.create if self.free() else self.drop)()
         for name in sorted(self.filled)[:1]:
             indexes = [{"key": {"v": 1, "tags": 1}, "name": "bad", "unique": True}]
             reply = self.command({"createIndexes": name, "indexes": indexes})
@@ -463,6 +472,8 @@ class Definer(Client):
             self.filled.discard(name)
 
     def drop_database(self):
+        """There is one to drop, also when the sider has written enough."""
+        self.sure({"insert": SIDES[0], "documents": [document(self.new_key(), 0)]}, OTHER)
         self.doubt = [("dropDatabase", OTHER)]
         if "dropped" in self.sure({"dropDatabase": 1}, OTHER):
             self.log += self.doubt

@@ -92,6 +92,11 @@ POINTS = {
     "txnCommitAfter": 20,
     "txnCommitBefore": 20,
 }
+# What the definer does there.
+STEPS_TO = {"collMod": "images", "ddlCreateBeforeCommit": "create", "ddlDropAfterCommit": "drop",
+            "ddlRenameBeforeCommit": "rename", "dropDatabase": "drop_database", "indexBuild": "index_under_writers",
+            "indexBuildAbort": "bad_index", "indexBuildScan": "index_under_writers",
+            "indexBuildStart": "index_under_writers", "renameCopy": "copy_out", "tableDrop": "drop"}
 # The same for points that are armed before the server starts ("start:name").
 START_POINTS = {"startClaimed": 1, "startMarker": 1, "startOpened": 1, "startSizes": 1, "storageCommit": 6,
                 "storageWrite": 12, "flushBefore": 2, "flushAfter": 2, "tableCreate": 5, "commitAfter": 2}
@@ -211,6 +216,7 @@ class Run:
             self.check([])
         term, clients = self.term(), self.clients()
         running = COPY if place == DROP else place
+        self.definer.wanted = STEPS_TO.get(running)
         for client in clients:
             client.start()
         for client in clients:
