@@ -191,12 +191,12 @@ static void note_expired(void *arg, const struct lsid_key *key)
     x->keys[x->n++] = *key;
 }
 
-static void sweep_sessions(struct server *s)
+static void sweep_sessions(struct server *s, int64_t ahead_us)
 {
     struct expired x = {.n = 0};
 
     arena_init(&x.arena);
-    sessions_sweep(s->sessions, note_expired, &x);
+    sessions_sweep(s->sessions, ahead_us, note_expired, &x);
     transactions_end_sessions(s, x.keys, x.n, ERR_INTERRUPTED);
     cursors_kill_sessions(s->cursors, x.keys, x.n);
     arena_fini(&x.arena);
@@ -217,9 +217,9 @@ static void purge_retries(struct opened *o)
     op_fini(&op);
 }
 
-void database_reap_sessions(struct server *s)
+void database_reap_sessions(struct server *s, int64_t ahead_us)
 {
-    sweep_sessions(s);
+    sweep_sessions(s, ahead_us);
     purge_retries(opened_of(s));
 }
 
@@ -234,7 +234,7 @@ void database_tick(struct server *s)
     if (o->ticks % CURSOR_SWEEP_TICKS == 0)
         cursors_sweep(s->cursors, CURSOR_TIMEOUT_MS);
     if (o->ticks % SESSION_SWEEP_TICKS == 0)
-        database_reap_sessions(s);
+        database_reap_sessions(s, 0);
 }
 
 void database_sweep(struct server *s)

@@ -12,7 +12,7 @@ void database_close(struct server *s);
 /* Once a second, on the schema thread: dead tables, idle cursors, old sessions. */
 void database_tick(struct server *s);
 /* What each minute's tick does: old sessions and retry records go. Schema thread. */
-void database_reap_sessions(struct server *s);
+void database_reap_sessions(struct server *s, int64_t ahead_us);
 /* Once a second, on the main thread, whatever the schema thread does: transactions and snapshots
  * that are too old, or in the way of the cache. */
 void database_sweep(struct server *s);

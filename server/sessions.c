@@ -425,10 +425,10 @@ void sessions_interrupt(struct sessions *s, struct bv lsid, struct request *exce
     }
 }
 
-void sessions_sweep(struct sessions *s, void (*fn)(void *arg, const struct lsid_key *key),
-                    void *arg)
+void sessions_sweep(struct sessions *s, int64_t ahead_us,
+                    void (*fn)(void *arg, const struct lsid_key *key), void *arg)
 {
-    int64_t before = clock_mono_us() - SESSION_TIMEOUT_MINUTES * 60 * INT64_C(1000000);
+    int64_t before = clock_mono_us() + ahead_us - SESSION_TIMEOUT_MINUTES * 60 * INT64_C(1000000);
 
     for (int i = 0; i < SHARDS; i++) {
         struct shard *sh = &s->shards[i];

@@ -45,10 +45,10 @@ int session_refresh(struct sessions *s, struct op *op, struct bv lsid) MUST_CHEC
 void sessions_end(struct sessions *s, struct bv lsid);
 /* Interrupts all requests of a session (BV_NONE: of every one) but `except`. */
 void sessions_interrupt(struct sessions *s, struct bv lsid, struct request *except);
-/* Forgets sessions that have timed out: calls fn with the key of each. One with an open transaction
- * is told to fn too, and forgotten the next time. */
-void sessions_sweep(struct sessions *s, void (*fn)(void *arg, const struct lsid_key *key),
-                    void *arg);
+/* Forgets sessions that have timed out, were it `ahead_us` later: calls fn with the key of each.
+ * One with an open transaction is told to fn too, and forgotten the next time. */
+void sessions_sweep(struct sessions *s, int64_t ahead_us,
+                    void (*fn)(void *arg, const struct lsid_key *key), void *arg);
 int64_t sessions_count(struct sessions *s);
 /* Calls fn for each session, under a lock: fn must not come back here. */
 void sessions_each(struct sessions *s,

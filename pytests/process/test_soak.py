@@ -25,6 +25,7 @@ MB = 1 << 20
 DOCUMENTS = 2000  # ids that writers use, so that the data stays about as large as it is
 WRITERS, WATCHERS, TRANSACTORS = 3, 3, 2
 CACHE_MB = 64
+SLOW_S = 300  # under valgrind, beside other work
 LOG_MB = 256  # WiredTiger's log may grow by this much before a checkpoint lets it go
 SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 
@@ -52,7 +53,7 @@ class Load:
     def run(self, job, n):
         rnd = random.Random(n)
         try:
-            with pymongo.MongoClient(self.srv.uri, serverSelectionTimeoutMS=60000) as client:
+            with pymongo.MongoClient(self.srv.uri, serverSelectionTimeoutMS=SLOW_S * 1000) as client:
                 while not self.ended.is_set():
                     job(client, rnd)
         except Exception as e:  # noqa: BLE001 - told by stop()
@@ -62,7 +63,7 @@ class Load:
     def stop(self):
         self.ended.set()
         for t in self.threads:
-            t.join(120)
+            t.join(SLOW_S)
         assert not any(t.is_alive() for t in self.threads)
         if self.error is not None:
             raise self.error
@@ -185,7 +186,7 @@ class Load:
         lsid = a_session(rnd)
         stream = {"aggregate": "docs", "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "soak",
                   "lsid": lsid}
-        with RawClient(self.srv.port) as raw:
+        with RawClient(self.srv.port, timeout=SLOW_S) as raw:
             cursor = raw.command(stream)["cursor"]["id"]
             raw.send(op_msg({"getMore": cursor, "collection": "docs", "$db": "soak", "lsid": lsid,
                              "maxTimeMS": 60000}))
@@ -200,7 +201,7 @@ class Load:
                             client.admin.command("killOp", op=op["opid"])
                 case 3:
                     raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        with RawClient(self.srv.port) as raw:
+        with RawClient(self.srv.port, timeout=SLOW_S) as raw:
             first = {"insert": "log", "documents": [{}], "$db": "soak", "lsid": lsid, "autocommit": False,
                      "txnNumber": bson.Int64(self.counts["kills"] + 1), "startTransaction": True}
             raw.command(first)
@@ -213,7 +214,7 @@ class Load:
         more = {"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}}
         command = rnd.choice(({"ping": 1}, {"find": "docs"}, more))
         message = op_msg({**command, "$db": "soak", "lsid": a_session(rnd)})
-        with RawClient(self.srv.port) as raw:
+        with RawClient(self.srv.port, timeout=SLOW_S) as raw:
             raw.send(message[: rnd.choice((5, 20, len(message)))])
             if rnd.randrange(2):
                 raw.silent(0.01)
@@ -284,7 +285,7 @@ def growth(values):
 
 def sample_for(srv, load, seconds):
     samples, until = [], time.monotonic() + seconds
-    with RawClient(srv.port, timeout=120) as admin:
+    with RawClient(srv.port, timeout=SLOW_S) as admin:
         while time.monotonic() < until and not load.ended.is_set():
             samples.append(measure(srv, admin))
             time.sleep(min(1.0, seconds / 20))
@@ -314,8 +315,8 @@ def left_open(admin):
 
 def check_nothing_left(srv):
     """What clients opened and did not close goes with their sessions."""
-    deadline = time.monotonic() + 60
-    with RawClient(srv.port) as admin:
+    deadline = time.monotonic() + SLOW_S
+    with RawClient(srv.port, timeout=SLOW_S) as admin:
         admin.command({"killAllSessions": []})
         with pymongo.MongoClient(srv.uri) as client:
             for op in client.admin.aggregate([{"$currentOp": {"idleCursors": True}}]):

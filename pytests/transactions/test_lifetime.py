@@ -8,7 +8,7 @@ import pymongo
 import pytest
 from bson import Int64, Timestamp
 
-from raw import RawClient
+from raw import RawClient, op_msg
 from txnutil import RawSession, insert, labels, lsid
 
 SERVER_OPTIONS = dict(test_commands=True)
@@ -141,6 +141,52 @@ def test_killing_a_session_interrupts_its_request(srv, client, s):
     thread.join()
     assert replies[0]["code"] == 11601
     assert s.run(FIND)["code"] == 251
+
+
+def reap(client, minutes):
+    client.admin.command("reapLogicalSessionCacheNow", 1, runnelMinutesLater=minutes)
+
+
+def test_the_end_of_an_idle_session_ends_what_it_has(srv, client, db, s):
+    """Its transaction, with the documents that it holds, and its cursors. Those of a session in use stay."""
+    db.c.insert_many([{"_id": i} for i in range(10)])
+    s.start({"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]})
+    idle, used = lsid(), lsid()
+    find = {"find": "c", "batchSize": 2}
+    cursor = s.raw.command({**find, "lsid": idle}, db.name)["cursor"]
+    watch = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}, "lsid": used}
+    with RawClient(srv.port) as other:
+        stream = other.command(watch, db.name)["cursor"]
+        more = {"getMore": stream["id"], "collection": "c", "lsid": used, "$db": db.name}
+        other.send(op_msg({**more, "maxTimeMS": 60000}))
+        until(lambda: client.admin.command("serverStatus")["metrics"]["changeStreams"]["parked"])
+        reap(client, 29)
+        assert counts(client)["currentOpen"] == 1
+        reap(client, 31)
+        assert counts(client)["currentOpen"] == 0
+        for reply in (s.run(FIND), s.commit()):
+            assert reply["code"] == 251 and labels(reply) == ["TransientTransactionError"]
+        more = {"getMore": cursor["id"], "collection": "c", "lsid": idle}
+        assert s.raw.command(more, db.name)["code"] == 43
+        db.c.update_one({"_id": 1}, {"$set": {"a": 2}})
+        (event,) = other.receive().doc["cursor"]["nextBatch"]
+    assert event["updateDescription"]["updatedFields"] == {"a": 2}
+
+
+def test_a_session_whose_transaction_works_is_not_idle(srv, client, db, s):
+    s.start(insert(1))
+    replies = []
+    thread = threading.Thread(target=lambda: replies.append(s.run(insert(2))))
+    client.admin.command("runnelFault", "storageWrite:wait")
+    try:
+        thread.start()
+        until(lambda: client.admin.command("runnelFault", "storageWrite:wait")["hits"])
+        reap(client, 31)
+    finally:
+        client.admin.command("runnelFault", "off")
+        thread.join()
+    assert replies[0]["n"] == 1 and s.commit()["ok"] == 1
+    assert db.c.count_documents({"_id": {"$in": [1, 2]}}) == 2
 
 
 def test_a_client_that_goes_leaves_its_transaction(srv, db, s):

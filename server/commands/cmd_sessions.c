@@ -159,8 +159,17 @@ int cmd_killAllSessionsByPattern(struct request *rq)
     return kill_by_pattern(rq, "killAllSessionsByPattern", "users");
 }
 
+/* {reapLogicalSessionCacheNow: 1, runnelMinutesLater: <n>}: as if it were so much later, for tests.
+ */
 int cmd_reapLogicalSessionCacheNow(struct request *rq)
 {
-    database_reap_sessions(rq->server);
+    static const struct field fields[] = {{"runnelMinutesLater", F_INT, 0, 0}, {NULL, 0, 0, 0}};
+    int64_t minutes = 0;
+
+    TRY_RETURN(fields_parse(&rq->op, "reapLogicalSessionCacheNow", fields, rq->op.cmd,
+                            FIELDS_COMMAND, &minutes));
+    if (minutes < 0 || minutes > SESSION_TIMEOUT_MINUTES * 2)
+        return op_fail(&rq->op, ERR_BAD_VALUE, "runnelMinutesLater is out of range");
+    database_reap_sessions(rq->server, minutes * 60 * 1000000);
     return 0;
 }
