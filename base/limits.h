@@ -53,4 +53,7 @@
 #define LIMIT_CURSOR_IDLE_MS   (10 * 60 * 1000)    /* (M) an idle cursor is closed */
 #define LIMIT_SESSION_MINUTES  30                  /* (M) an idle session is forgotten */
 
+/* Bytes of a running command that currentOp shows; it must check them while the request waits. */
+#define LIMIT_SHOWN_BYTES (256 * 1024)
+
 #endif

@@ -32,6 +32,8 @@ struct conn {
     bool watched;          /* mx: BUSY, and epoll tells of a hang-up */
     bool sheltered;        /* mx: its request is a write, which goes on without the client */
     struct request *rq;    /* mx; the owner may read it without */
+    const uint8_t *shown;  /* mx: its message, while the bytes stay; NULL: not now */
+    size_t shown_len;      /* mx */
     int64_t rq_since_us;   /* mx: when that request began */
     _Atomic bool look;     /* conn_table_watch() may find something to do */
     /* Set by the owner before it arms; read under mx while ARMED. */

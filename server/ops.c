@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "server/conn.h"
 #include "server/cursors.h"
 #include "server/executor.h"
@@ -15,7 +16,7 @@
 struct listing {
     struct request *self;
     struct bw *w;
-    bool idle;
+    bool idle, truncate;
     int64_t now_ms;
     uint64_t durable;
     const struct cursor_row *cursors; /* by user */
@@ -173,6 +174,46 @@ static void write_idle_cursor(const struct listing *l, const struct cursor_row *
 
 /* --- connections ---------------------------------------------------------------------------- */
 
+enum { TRUNCATE_BYTES = 1000 };
+
+static const char *ns_of(struct arena *a, struct bv body)
+{
+    const char *db = bv_str(bv_get(body, "$db"), NULL);
+    struct bv first = bv_first(body, NULL);
+
+    return arena_printf(a, "%s.%s", db, first.type == BV_STRING ? bv_str(first, NULL) : "$cmd");
+}
+
+static void write_truncated(struct bw *w, const char *text, struct bv comment)
+{
+    bw_doc_begin(w, "command");
+    bw_str(w, "$truncated", text);
+    bw_bv(w, "comment", comment);
+    bw_end(w);
+}
+
+/* Under the connection's mutex, which keeps the message where it is. */
+static void write_command(const struct listing *l, const struct conn *c, bool with_ns)
+{
+    struct arena *a = &l->self->op.arena;
+    const char *name = c->shown == NULL ? NULL : wire_peek_command(c->shown, c->shown_len);
+    const struct command *cmd = name == NULL ? NULL : command_find(name);
+    struct bv body;
+
+    if (cmd == NULL || (cmd->flags & CMD_SECRET) != 0)
+        return;
+    if (!wire_peek_body(c->shown, c->shown_len, LIMIT_SHOWN_BYTES, &body)) {
+        write_truncated(l->w, cmd->name, BV_NONE);
+        return;
+    }
+    if (with_ns && bv_get(body, "$db").type == BV_STRING)
+        bw_str(l->w, "ns", ns_of(a, body));
+    if (l->truncate && body.len > TRUNCATE_BYTES)
+        write_truncated(l->w, bv_show(a, body, TRUNCATE_BYTES), bv_get(body, "comment"));
+    else
+        bw_bv(l->w, "command", body);
+}
+
 /* Under the connection's mutex: what is read here is written under it or before it is shared. */
 static void write_op(void *arg, struct conn *c, struct request *rq)
 {
@@ -201,6 +242,7 @@ static void write_op(void *arg, struct conn *c, struct request *rq)
         bw_i64(w, "secs_running", us / 1000000);
         bw_i64(w, "microsecs_running", us);
         bw_str(w, "op", r == NULL ? "command" : "getmore");
+        write_command(l, c, r == NULL);
         if (t != NULL)
             write_txn(w, t);
         if (r != NULL)
@@ -211,7 +253,11 @@ static void write_op(void *arg, struct conn *c, struct request *rq)
 
 int ops_write(struct request *rq, const struct ops_filter *f, struct bw *w)
 {
-    struct listing l = {.self = rq, .w = w, .idle = f->idle_connections, .now_ms = clock_wall_ms()};
+    struct listing l = {.self = rq,
+                        .w = w,
+                        .idle = f->idle_connections,
+                        .truncate = f->truncate,
+                        .now_ms = clock_wall_ms()};
     struct cursor_row *rows;
     struct transaction_row *txns;
 

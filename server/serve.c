@@ -35,6 +35,8 @@ static void attach(struct conn *c, struct request *rq, const struct command *cmd
 {
     mutex_lock(&c->mx);
     c->rq = rq;
+    c->shown = rq->raw;
+    c->shown_len = rq->raw_len;
     c->rq_since_us = rq->op.start_us;
     c->sheltered = goes_on_alone(cmd);
     atomic_store_explicit(&c->look, true, memory_order_relaxed);
@@ -48,6 +50,7 @@ static void detach(struct conn *c)
 
     mutex_lock(&c->mx);
     c->rq = NULL;
+    c->shown = NULL;
     c->streaming = false;
     mutex_unlock(&c->mx);
     request_end(rq);
@@ -164,6 +167,15 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* What others may see of the request's message. */
+static void show_message(struct conn *c, const uint8_t *msg, size_t len)
+{
+    mutex_lock(&c->mx);
+    c->shown = msg;
+    c->shown_len = len;
+    mutex_unlock(&c->mx);
+}
+
 /* Gives the request its message as memory of its own, since it will outlive this run. False: memory
  * is out. */
 static bool keep_message(struct conn *c, struct request *rq)
@@ -172,8 +184,10 @@ static bool keep_message(struct conn *c, struct request *rq)
 
     if (rq->raw_owned)
         return true;
+    show_message(c, NULL, 0);
     if (!conn_consume(c, rq->raw, rq->raw_len, &keep))
         return false;
+    show_message(c, keep, rq->raw_len);
     rq->raw = keep;
     rq->raw_owned = true;
     atomic_fetch_add_explicit(&rq->server->counters.in_flight_bytes, (int64_t)rq->raw_len,
@@ -181,11 +195,16 @@ static bool keep_message(struct conn *c, struct request *rq)
     return true;
 }
 
-/* Done with the message of a request that does not own it. */
-static void pass_message(struct conn *c, struct request *rq)
+/* The request is over, and its message, which nobody sees any more, too. */
+static void end_with_message(struct conn *c)
 {
-    if (!rq->raw_owned)
-        (void)conn_consume(c, rq->raw, rq->raw_len, NULL);
+    const struct request *rq = c->rq;
+    const uint8_t *msg = rq->raw_owned ? NULL : rq->raw;
+    size_t len = rq->raw_len;
+
+    detach(c);
+    if (msg != NULL)
+        (void)conn_consume(c, msg, len, NULL);
 }
 
 /* Whether a hang-up interrupts the request of c. */
@@ -298,8 +317,7 @@ static bool after_reply(struct worker *w, struct conn *c, struct request *rq,
         return false;
     }
     c->close_when_sent = rq->close_after;
-    pass_message(c, rq);
-    detach(c);
+    end_with_message(c);
     executor_progress(w->ex);
     if (output == OUTPUT_SENT)
         return true;
@@ -348,8 +366,7 @@ static bool advance(struct worker *w, struct conn *c)
             break;
         case INT_NOREPLY:
         ended:
-            pass_message(c, rq);
-            detach(c);
+            end_with_message(c);
             executor_progress(w->ex);
             return true;
         case INT_TO_SCHEMA:

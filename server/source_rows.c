@@ -78,7 +78,7 @@ static const struct field current_op_fields[] = {
     {"idleCursors", F_BOOL, offsetof(struct ops_filter, idle_cursors), 0},
     {"idleSessions", F_BOOL, offsetof(struct ops_filter, idle_sessions), 0},
     {"localOps", F_IGNORE, 0, 0},
-    {"truncateOps", F_IGNORE, 0, 0},
+    {"truncateOps", F_BOOL, offsetof(struct ops_filter, truncate), 0},
     {"backtrace", F_IGNORE, 0, 0},
     {"targetAllNodes", F_IGNORE, 0, 0},
     {NULL, 0, 0, 0},

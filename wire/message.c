@@ -278,6 +278,21 @@ const char *wire_peek_command(const uint8_t *msg, size_t len)
     }
 }
 
+bool wire_peek_body(const uint8_t *msg, size_t len, size_t most, struct bv *ret)
+{
+    const uint8_t *p = msg + FLAGS_END + 1;
+    struct error err;
+    size_t n;
+
+    if (len < FLAGS_END + 1 + 5 || load_i32(msg + 12) != WIRE_OP_MSG || msg[FLAGS_END] != 0)
+        return false;
+    n = (size_t)(uint32_t)load_i32(p);
+    if (n > len - FLAGS_END - 1 || n > most || bv_check(p, n, LIMIT_DEPTH_MESSAGE, &err) != 0)
+        return false;
+    *ret = bv_doc(p);
+    return true;
+}
+
 void wire_msg_head(uint8_t out[static WIRE_MSG_HEAD_BYTES], size_t doc_len, int32_t request_id,
                    int32_t response_to, uint32_t flags)
 {

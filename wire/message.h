@@ -64,6 +64,9 @@ int wire_msg_parse(const uint8_t *msg, size_t len, struct arena *a, struct error
 /* The name of the command in a framed message, without checking more than that: NULL when it
  * cannot be told cheaply. Points into the message. */
 const char *wire_peek_command(const uint8_t *msg, size_t len);
+/* The body of a framed OP_MSG whose first section it is, checked; without what sections of their
+ * own add to it. False: it cannot be told, or has more than `most` bytes. */
+bool wire_peek_body(const uint8_t *msg, size_t len, size_t most, struct bv *ret);
 
 /* What stands before the document of a reply. doc_len excludes the checksum (which the caller
  * appends when flags have MSG_CHECKSUM). */

@@ -14,7 +14,7 @@ from bson import Binary, Timestamp
 from bson.int64 import Int64
 from pymongo.errors import AutoReconnect, OperationFailure
 
-from raw import op_msg
+from raw import RawClient, op_msg
 from server import Server
 
 
@@ -467,6 +467,76 @@ def test_current_op_and_kill_op(client, db, raw):
     assert client.admin.command("killOp", op=999999999)["ok"] == 1.0
     idle = client.admin.command({"currentOp": 1, "$all": True})["inprog"]
     assert [op["active"] for op in idle if op["client"] == f"{host}:{port}"] == [False]
+
+
+def test_current_op_shows_commands(client, db, raw):
+    """Those that run and those that wait; the long ones cut."""
+    raw.command({"create": "c"}, db.name)
+    stream = raw.command({"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}, db.name)
+    more = {"getMore": stream["cursor"]["id"], "collection": "c", "comment": "mine", "$db": db.name}
+    raw.send(op_msg({**more, "maxTimeMS": 60000}))
+    until = time.monotonic() + 30
+    while not (found := [o for o in client.admin.command("currentOp")["inprog"]
+                         if o.get("command", {}).get("comment") == "mine"]):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert found[0]["command"] == {**more, "maxTimeMS": 60000} and found[0]["op"] == "getmore"
+    for command, spec in (("currentOp", None), (None, {}), (None, {"truncateOps": True})):
+        pad = "x" * 5000
+        if command:
+            mine = client.admin.command(command, comment=pad)["inprog"]
+        else:
+            mine = list(client.admin.aggregate([{"$currentOp": spec}], comment=pad))
+        (mine,) = [o for o in mine if "currentOp" in str(o.get("command"))]
+        if command or spec:
+            text = mine["command"]["$truncated"]
+            assert len(text) <= 1003 and text.endswith("...") and mine["command"]["comment"] == pad
+        else:
+            assert mine["command"]["comment"] == pad
+        assert mine["ns"] == "admin.$cmd"
+    client.admin.command("killOp", op=found[0]["opid"])
+    assert raw.receive().doc["code"] == 11601
+
+
+def test_current_op_shows_no_huge_commands(client, db, raw):
+    stream = raw.command({"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}}, db.name)
+    more = {"getMore": stream["cursor"]["id"], "collection": "$cmd.aggregate", "maxTimeMS": 60000}
+    raw.send(op_msg({**more, "comment": "x" * 300_000, "$db": db.name}))
+    until = time.monotonic() + 30
+    while not (found := [o for o in client.admin.aggregate([{"$currentOp": {}}])
+                         if o.get("command") == {"$truncated": "getMore"}]):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    client.admin.command("killOp", op=found[0]["opid"])
+    assert raw.receive().doc["code"] == 11601
+
+
+@pytest.mark.concurrent
+def test_current_op_beside_messages_that_come_and_go(srv, client, db):
+    """Small ones lie in a worker's memory, large ones in the connection's, waiting ones in their own."""
+    ended = threading.Event()
+
+    def write(n):
+        with RawClient(srv.port) as own:
+            pads = ["", "x" * 100_000, "x" * 300]
+            while not ended.is_set():
+                for pad in pads:
+                    one = {"insert": "c", "documents": [{"x": pad}], "writeConcern": {"w": n % 2}}
+                    own.send(op_msg({**one, "$db": db.name}))
+                for pad in pads:
+                    assert own.receive().doc["n"] == 1
+
+    writers = [threading.Thread(target=write, args=(n,)) for n in range(3)]
+    for w in writers:
+        w.start()
+    seen, until = 0, time.monotonic() + 1
+    while time.monotonic() < until or (not seen and time.monotonic() < until + 30):
+        for op in client.admin.aggregate([{"$currentOp": {"truncateOps": bool(seen % 2)}}]):
+            seen += op.get("ns") == f"{db.name}.c"
+    ended.set()
+    for w in writers:
+        w.join()
+    assert seen
 
 
 def test_current_op_stage(client, raw):

@@ -218,6 +218,8 @@ class Load:
             raw.send(message[: rnd.choice((5, 20, len(message)))])
             if rnd.randrange(2):
                 raw.silent(0.01)
+        if not rnd.randrange(10):  # what they left open does not pile up
+            client.admin.command("killSessions", [a_session(rnd)])
         self.counts["connections"] += 1
 
 
@@ -294,7 +296,7 @@ def sample_for(srv, load, seconds):
 
 def summarize(samples):
     return {key: {"min": min(v), "mean": round(sum(v) / len(v)), "max": max(v), "growth": round(growth(v))}
-            for key in samples[0] for v in [[s[key] for s in samples]]}
+            for key in samples[0] for v in [[int(s[key]) for s in samples]]}
 
 
 def check_flat(summary, slack):

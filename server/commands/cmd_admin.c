@@ -160,7 +160,7 @@ static const struct field current_op_fields[] = {
 
 int cmd_currentOp(struct request *rq)
 {
-    struct current_op_args args = {.filter.idle_sessions = true};
+    struct current_op_args args = {.filter = {.idle_sessions = true, .truncate = true}};
 
     TRY_RETURN(
         fields_parse(&rq->op, "currentOp", current_op_fields, rq->op.cmd, FIELDS_COMMAND, &args));

@@ -55,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct wire_header h;
     enum wire_frame f;
+    struct bv body;
 
     while ((f = wire_frame(data, size, &h)) == WIRE_FRAME_DONE) {
         size_t len = (size_t)h.length;
@@ -65,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(msg, data, len);
         check_prefixes(data, len - 1, f);
         (void)wire_peek_command(msg, len);
+        (void)wire_peek_body(msg, len, len, &body);
         if (h.op_code == WIRE_OP_MSG)
             parse_msg(msg, len);
         else if (h.op_code == WIRE_OP_QUERY)

@@ -95,6 +95,7 @@ static void check_parsed(struct message *m)
     struct wire_msg first, second;
     struct error err = {0};
     struct arena a;
+    struct bv body;
     int rc;
 
     arena_init(&a);
@@ -107,6 +108,7 @@ static void check_parsed(struct message *m)
         ASSERT(rc == INT_CLOSE || (rc == err.code && err.text[0] != '\0'));
     }
     (void)wire_peek_command(m->bytes, m->len);
+    (void)wire_peek_body(m->bytes, m->len, m->len, &body);
     arena_fini(&a);
 }
 

@@ -328,6 +328,7 @@ static void test_section_rules(void **state)
 static void test_every_truncation(void **state)
 {
     struct buf whole, m;
+    struct bv body;
 
     (void)state;
     begin_msg(&whole, 0);
@@ -344,12 +345,15 @@ static void test_every_truncation(void **state)
         else
             assert_true(parse_code(&m) != 0);
         assert_true(n < 33 || wire_peek_command(m.b, m.n) != NULL);
+        assert_true(wire_peek_body(m.b, m.n, 1000, &body) == (n >= 21 + 17));
+        assert_false(wire_peek_body(m.b, m.n, 16, &body));
     }
 }
 
 static void test_every_byte_flipped(void **state)
 {
     struct buf whole, m;
+    struct bv body;
 
     (void)state;
     begin_msg(&whole, 0);
@@ -362,6 +366,7 @@ static void test_every_byte_flipped(void **state)
             m.b[i] = (uint8_t)x;
             (void)parse_code(&m);
             (void)wire_peek_command(m.b, m.n);
+            (void)wire_peek_body(m.b, m.n, 1000, &body);
         }
     }
 }
@@ -446,6 +451,7 @@ static void test_query_truncated(void **state)
 {
     struct error err = {0};
     struct wire_query q;
+    struct bv body;
     struct buf m;
 
     (void)state;
@@ -456,6 +462,7 @@ static void test_query_truncated(void **state)
         memcpy(exact, m.b, n);
         assert_int_equal(wire_query_parse(exact, n, &err, &q), ERR_PROTOCOL);
         (void)wire_peek_command(exact, n);
+        (void)wire_peek_body(exact, n, 1000, &body);
         free(exact);
     }
 }
