@@ -13,7 +13,7 @@
 #define SPLIT_STAGE "$changeStreamSplitLargeEvent"
 
 /* Streams are many and mostly wait: one without stages needs no more. */
-enum { ARENA_BYTES = 496 };
+enum { ARENA_BYTES = 240 };
 
 static _Atomic int64_t sent, large_failed, large_split;
 
@@ -338,6 +338,8 @@ static struct bv user_stages(struct arena *a, struct bv pipeline, bool split)
     struct belem e;
     struct bw w;
 
+    if (n <= 1)
+        return bv_empty_array; /* most streams: a writer's buffer would be most of their memory */
     bw_init_array(&w, a);
     for (uint32_t i = 0; i < n && biter_next(&it, &e); i++) {
         if (i > 0)

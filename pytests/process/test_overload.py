@@ -246,7 +246,7 @@ def test_10000_idle_connections(record_property):
                 clients.append(RawClient(s.port))
                 assert clients[-1].ping() == 1.0
 
-        masses(record_property, s, 10000, connect, 4096)
+        masses(record_property, s, 10000, connect, 1024)
         assert status(admin, "connections", "current") == 10001
         assert all(c.ping() == 1.0 for c in clients[::100])
         for c in clients:
@@ -296,7 +296,7 @@ def test_10000_watchers_see_one_write_each(record_property):
                 watch(clients[-1])
             wait_until(lambda: status(admin, "metrics", "cursor")["open"]["pinned"] == 10000)
 
-        masses(record_property, s, 10000, open_all, 32768)
+        masses(record_property, s, 10000, open_all, 3072)
         assert admin.command({"insert": "w", "documents": [{"_id": 1}]}, "t")["n"] == 1
         for c in clients:
             [event] = c.receive().doc["cursor"]["nextBatch"]
