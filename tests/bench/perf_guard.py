@@ -10,6 +10,7 @@ valgrind there is nothing to measure and the guard says so.
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import re
@@ -38,6 +39,12 @@ PATHS = {
 }
 
 
+# Writes beside watchers of other collections, counted and compared with those beside none.
+PARKED = 5000
+PLAIN, BESIDE = "insert, w:1", "insert, w:1, beside"
+BESIDE_MOST = 1.05
+
+
 class Counted:
     """A server under callgrind. A dump has what was counted since the dump before."""
 
@@ -64,6 +71,17 @@ class Counted:
         self._dump()
         self.client(line)
         return self._dump()
+
+    @contextlib.contextmanager
+    def parked(self, n):
+        """n watchers that wait, each for a collection of its own, for the time of the `with`."""
+        with subprocess.Popen([self.build / "tests/bench/bench", "park", f"uri={self.uri}", f"watchers={n}"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as park:
+            if park.stdout.readline().strip() != "parked":
+                raise RuntimeError(f"cannot park {n} watchers")
+            self.client("insert w=1 count=100 seconds=100")  # behind them: they are parked by now
+            yield
+            park.stdin.close()
 
     def _dump(self):
         """Callgrind takes its time with a command: the dump is there when its file is."""
@@ -94,6 +112,8 @@ def measure(build):
                 if before is not None:
                     server.client(before)
                 counts[name] = server.count(line) // n
+            with server.parked(PARKED):
+                counts[BESIDE] = server.count(PATHS[PLAIN][1]) // PATHS[PLAIN][2]
         finally:
             server.close()
     return counts
@@ -121,6 +141,9 @@ def compare(counts, limits):
         over = count > known * (1 + HEAD_ROOM)
         failed |= over
         print(f"{name:24}{count:>8} instructions, {known} known{'  TOO MANY' if over else ''}")
+    if counts[BESIDE] > counts[PLAIN] * BESIDE_MOST:
+        print(f"{PARKED} parked watchers cost a writer more than {BESIDE_MOST - 1:.0%}")
+        failed = True
     return failed
 
 

@@ -206,10 +206,10 @@ def delivery(bench):
 
 
 @contextlib.contextmanager
-def parked(bench, server, n):
-    """n watchers that wait on collections of their own, for the time of the `with`."""
+def parked(bench, server, n, idle=False):
+    """n watchers that wait on collections of their own, or idle connections, for the time of the `with`."""
     process = subprocess.Popen([bench.build / "tests/bench/bench", "park", f"uri={server.uri}",
-                                f"watchers={n}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                f"watchers={n}", f"idle={int(idle)}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     try:
         if process.stdout.readline().strip() != "parked":
@@ -235,16 +235,15 @@ def parked_pairs(bench, alone, watched, pairs):
 
 
 def fanout_parked(bench):
-    """6: what 100 to 10,000 watchers parked on other collections cost writers."""
+    """6: what 100 to 10,000 watchers parked on other collections cost writers; and, to tell it from what
+    so many sockets cost, as many connections that are idle."""
     series = []
     judged = bench.plan["parked"]
     with bench.ours() as alone, bench.ours() as watched:
         for server in (alone, watched):
             bench.client("insert", server, conns=8, seconds=0.3)
-        before = watched.rss()
         for n in sorted(judged + bench.plan["parked_series"]):
             with parked(bench, watched, n):
-                rss = watched.rss()
                 pairs = bench.plan["pairs"] if n in judged else min(3, bench.plan["pairs"])
                 rate, cost = parked_pairs(bench, alone, watched, pairs)
             series.append([n, rate, cost])
@@ -253,9 +252,13 @@ def fanout_parked(bench):
                                   at_least=1 - PARKED_LOSS, text="within 5 % of none")
                 bench.results.add(6, f"CPU per write beside {n} parked", "×", cost,
                                   at_most=1 + PARKED_LOSS, text="within 5 % of none")
+        with parked(bench, watched, n, idle=True):
+            rate, cost = parked_pairs(bench, alone, watched, bench.plan["pairs"])
+        bench.results.add(6, f"writes beside {n} idle connections", "×", rate)
+        bench.results.add(6, f"CPU per write beside {n} idle conn.", "×", cost)
     bench.results.series["parked"] = series
     parked_against_peer(bench)
-    parked_memory(bench, before, rss, n)
+    parked_memory(bench, n)
 
 
 def parked_against_peer(bench):
@@ -275,8 +278,8 @@ def parked_against_peer(bench):
         bench.results.against_peer(f"durable writes, {n} watchers parked", "/s", mine, theirs)
 
 
-def parked_memory(bench, before, rss, n):
-    del before, rss
+def parked_memory(bench, n):
+    """Each with its connection and a collection of its own."""
     with bench.ours() as server:
         bench.client("insert", server, conns=1, seconds=0.01)
         before = server.rss()
