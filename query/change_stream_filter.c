@@ -51,7 +51,9 @@ void pushed_filter_init(struct pushed_filter *f, struct arena *a, const struct p
     for (; stages < p->n && p->stages[stages]->match != NULL; stages++)
         n += parts_of(p->stages[stages]->match);
     f->n = 0;
-    f->parts = ARENA_ARRAY(a, const struct match *, n);
+    f->parts = ARENA_TRY_ARRAY(a, const struct match *, n);
+    if (f->parts == NULL) /* no memory: more events are built than need be */
+        return;
     for (size_t i = 0; i < stages; i++) {
         if (!add_parts(f, p->stages[i]->match))
             return;

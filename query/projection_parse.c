@@ -326,6 +326,20 @@ static int parse_operator(struct pparser *c, const char *path, struct bv v, cons
     return compute(c, path, v);
 }
 
+static int join_path(struct pparser *c, const char *path, const struct belem *e, const char **ret)
+{
+    size_t n = strlen(path);
+    char *text = arena_try(c->a, n + e->key_len + 2);
+
+    if (text == NULL)
+        return op_no_memory(c->op);
+    memcpy(text, path, n);
+    text[n] = '.';
+    memcpy(text + n + 1, e->key, e->key_len + 1);
+    *ret = text;
+    return 0;
+}
+
 static int parse_object(struct pparser *c, struct ppath at, struct bv v)
 {
     struct biter it = biter(v);
@@ -346,7 +360,7 @@ static int parse_object(struct pparser *c, struct ppath at, struct bv v)
         c->path_bytes += strlen(at.text) + e.key_len + 2;
         if (c->path_bytes > LIMIT_INTERNAL_BYTES)
             return op_fail(c->op, ERR_OVERFLOW, "the paths of the projection are too long");
-        sub.text = arena_printf(c->a, "%s.%s", at.text, e.key);
+        TRY_RETURN(join_path(c, at.text, &e, &sub.text));
         if (c->use == PROJECT_ADD_FIELDS && strchr(e.key, '.') != NULL)
             return op_fail(c->op, 16412,
                            "FieldPath field names may not contain '.'. Consider using $getField "

@@ -170,11 +170,13 @@ static struct bv part_doc(struct commit *c, size_t from, size_t n)
     return bw_done(&w);
 }
 
-static void part_images(struct commit *c, size_t from, size_t n, struct oplog_op *entry)
+static int part_images(struct commit *c, size_t from, size_t n, struct oplog_op *entry)
 {
-    struct oplog_image *images = ARENA_ARRAY(&c->op->arena, struct oplog_image, n);
+    struct oplog_image *images = ARENA_TRY_ARRAY(&c->op->arena, struct oplog_image, n);
     size_t nimages = 0;
 
+    if (images == NULL)
+        return op_no_memory(c->op);
     for (size_t i = 0; i < n; i++) {
         const struct txn_op *o = &c->t->ops[from + i];
 
@@ -183,6 +185,7 @@ static void part_images(struct commit *c, size_t from, size_t n, struct oplog_op
     }
     entry->images = images;
     entry->nimages = nimages;
+    return 0;
 }
 
 static size_t count_parts(const struct txn *t, int64_t most)
@@ -199,7 +202,9 @@ static int pack(struct commit *c)
     struct txn *t = c->t;
     int64_t most = atomic_load(&t->db->txns->entry_ops);
 
-    c->entries = ARENA_ARRAY(&c->op->arena, struct oplog_op, count_parts(t, most));
+    c->entries = ARENA_TRY_ARRAY(&c->op->arena, struct oplog_op, count_parts(t, most));
+    if (c->entries == NULL)
+        return op_no_memory(c->op);
     for (size_t from = 0; from < t->nops;) {
         size_t n = part_size(t, from, most);
         struct oplog_op *e = &c->entries[c->n++];
@@ -215,7 +220,7 @@ static int pack(struct commit *c)
         if (bv_is_missing(e->o))
             return op_fail(c->op, ERR_EXCEEDED_MEMORY_LIMIT,
                            "out of memory for the oplog entry of a transaction");
-        part_images(c, from, n, e);
+        TRY_RETURN(part_images(c, from, n, e));
         from += n;
     }
     return 0;

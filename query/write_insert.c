@@ -96,18 +96,23 @@ static int insert_group(struct group *g, struct exec *x, const struct bv *docs, 
     return 0;
 }
 
-static void reserve(struct group *g, size_t n)
+static int reserve(struct group *g, size_t n)
 {
     struct writer *w = g->w;
     size_t room = n < WRITE_GROUP_DOCS ? n : WRITE_GROUP_DOCS;
 
     if (room > w->group_room) {
-        w->group_ops = ARENA_ARRAY(&w->op->arena, struct oplog_op, room);
-        w->group_stmts = ARENA_ARRAY(&w->op->arena, struct retry_stmt, room);
+        w->group_ops = ARENA_TRY_ARRAY(&w->op->arena, struct oplog_op, room);
+        w->group_stmts = ARENA_TRY_ARRAY(&w->op->arena, struct retry_stmt, room);
+        if (w->group_ops == NULL || w->group_stmts == NULL) {
+            w->group_room = 0;
+            return op_no_memory(w->op);
+        }
         w->group_room = room;
     }
     g->ops = w->group_ops;
     g->stmts = w->group_stmts;
+    return 0;
 }
 
 int write_insert(struct writer *w, const struct bv *docs, size_t from, size_t n,
@@ -119,9 +124,10 @@ int write_insert(struct writer *w, const struct bv *docs, size_t from, size_t n,
     unsigned attempt = 0;
     int failed = 0, rc = 0;
 
-    reserve(&g, n - from);
-    exec_init(&x, w->op);
+    *ret_done = 0;
     *ret_inserted = 0;
+    TRY_RETURN(reserve(&g, n - from));
+    exec_init(&x, w->op);
     while (done < n - from && failed == 0) {
         const int32_t *ids = stmt_ids == NULL ? NULL : stmt_ids + from + done;
 

@@ -11,6 +11,7 @@
 #include <yaml.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 
 enum kind { KIND_STR, KIND_BOOL, KIND_INT, KIND_NUM };
 
@@ -169,7 +170,7 @@ int settings_load(struct settings *s, const char *path, struct error *err)
     if (f == NULL)
         return error_set(err, ERR_BAD_VALUE, "cannot read %s: %s", path, strerror(errno));
     if (!yaml_parser_initialize(&parser))
-        abort();
+        mem_out(sizeof(parser), __builtin_return_address(0));
     yaml_parser_set_input_file(&parser, f);
     if (yaml_parser_load(&parser, &doc)) {
         rc = apply_document(s, path, &doc, err);

@@ -164,7 +164,8 @@ static struct top_named *list_shard(struct top *t, size_t shard, struct arena *a
     mutex_lock(&s->mx);
     if (s->n > 0) {
         list = arena_regrow(a, list, *n * sizeof *list, (*n + s->n) * sizeof *list);
-        ASSERT(list != NULL); /* TOP_MAX bounds it */
+        if (list == NULL) /* TOP_MAX bounds it */
+            mem_out((*n + s->n) * sizeof *list, __builtin_return_address(0));
         for (size_t i = shard; i < CHAINS; i += SHARDS)
             for (struct node *p = t->chains[i]; p != NULL; p = p->next)
                 list[(*n)++] = (struct top_named){arena_strdup(a, p->ns), p->entry};
