@@ -26,6 +26,8 @@
 #include "base/bv.h"
 #include "base/error.h"
 
+enum { OP_WORK_STEP = 256 * 1024 }; /* see op_work() */
+
 enum wake_reason {
     WAKE_NONE = 0,
     WAKE_READY = 1,    /* the condition came true */
@@ -51,6 +53,7 @@ struct op {
     _Atomic int interrupt; /* 0, or the error code to fail with; set by any thread */
     int64_t start_us;      /* monotonic */
     int64_t deadline_us;   /* maxTimeMS, monotonic; 0: none */
+    size_t work;           /* done since op_work() looked last */
 
     int64_t wtimeout_us; /* how long a write that could not begin may wait for the disk; 0: long */
     int64_t room_until_us; /* when that is over; set by the first such wait */
@@ -100,6 +103,19 @@ int op_check(struct op *op) MUST_CHECK;
 
 /* The thread begins or ends a wait on something that may take long. */
 void op_note_stuck(struct op *op, bool is);
+
+/* Accounts for work on data whose size a client chose: bytes gone through, or steps that take as
+ * long. About every millisecond of it makes the check that op_check() makes. Whatever a row, an
+ * operand or a path may cost goes through here, since a check every so many of them can be seconds
+ * apart. */
+static inline int MUST_CHECK op_work(struct op *op, size_t n)
+{
+    op->work += n;
+    if (op->work < OP_WORK_STEP)
+        return 0;
+    op->work = 0;
+    return op_check(op);
+}
 
 void op_init(struct op *op);
 /* As op_fini() and op_init(), but what it has of small memory is used again. */

@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "query/expr_op.h"
 
+/* What evaluating a node costs besides going through its value, in op_work()'s bytes. */
+enum { EVAL_WORK = 32 };
+
 /* --- paths and variables -------------------------------------------------------------------- */
 
 /* Element of doc by a name inside a longer string. */
@@ -179,7 +182,7 @@ static int eval_list(const struct expr *e, struct eval *ev, struct bv *ret)
     return expr_done(ev, &w, ret);
 }
 
-int expr_eval(const struct expr *e, struct eval *ev, struct bv *ret)
+static int eval_node(const struct expr *e, struct eval *ev, struct bv *ret)
 {
     struct bv v;
 
@@ -189,8 +192,10 @@ int expr_eval(const struct expr *e, struct eval *ev, struct bv *ret)
         return 0;
     case EXPR_PATH:
         TRY_RETURN(eval_base(e, ev, &v));
-        if (e->path.n > 0)
+        if (e->path.n > 0) {
+            TRY_RETURN(op_work(ev->op, v.len));
             return expr_path_eval(&e->path, v, ev, ret);
+        }
         *ret = v;
         return 0;
     case EXPR_OBJECT:
@@ -202,6 +207,12 @@ int expr_eval(const struct expr *e, struct eval *ev, struct bv *ret)
     }
     ASSERT(false);
     return ERR_INTERNAL;
+}
+
+int expr_eval(const struct expr *e, struct eval *ev, struct bv *ret)
+{
+    TRY_RETURN(eval_node(e, ev, ret));
+    return op_work(ev->op, EVAL_WORK + ret->len);
 }
 
 /* --- looking at a tree ---------------------------------------------------------------------- */

@@ -350,6 +350,7 @@ static int trim(const struct expr *e, struct eval *ev, bool left, bool right, st
     while (left && start < t.n) {
         size_t n = utf8_size(t.s + start, t.n - start);
 
+        TRY_RETURN(op_work(ev->op, chars.n));
         if (!in_chars(chars, t.s + start, n))
             break;
         start += n;
@@ -359,6 +360,7 @@ static int trim(const struct expr *e, struct eval *ev, bool left, bool right, st
     for (end = start; right && end < t.n;) {
         size_t n = utf8_size(t.s + end, t.n - end);
 
+        TRY_RETURN(op_work(ev->op, chars.n));
         if (!in_chars(chars, t.s + end, n))
             kept = end + n;
         end += n;

@@ -227,6 +227,14 @@ struct walk {
     int32_t position;
 };
 
+/* Accounts for going through a document or an array of the path. True: stop, the request ends. */
+static bool spent(struct tester *t, struct bv v)
+{
+    if (t->rc == 0)
+        t->rc = op_work(t->ev->op, v.len);
+    return t->rc != 0;
+}
+
 /* offset: index in the outermost array entered, -1: none. True: stop, the leaf holds. */
 static bool visit(struct walk *w, struct bv v, int32_t offset)
 {
@@ -246,6 +254,8 @@ static bool walk_doc(struct walk *w, uint32_t part, struct bv doc, int32_t offse
     const struct doc_path *dp = w->m->dp;
     struct bv v = doc;
 
+    if (spent(w->t, doc))
+        return true;
     for (; part < dp->n; part++) {
         if (v.type == BV_ARRAY && v.p != doc.p)
             return walk_array(w, part, v, offset);
@@ -265,6 +275,8 @@ static bool walk_array(struct walk *w, uint32_t part, struct bv array, int32_t o
     struct biter it = biter(array);
     struct belem e;
 
+    if (spent(w->t, array))
+        return true;
     for (int32_t i = 0; biter_next(&it, &e); i++) {
         int32_t here = offset >= 0 ? offset : i;
 

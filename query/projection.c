@@ -153,6 +153,7 @@ static int compute_doc(struct apply *x, const struct pnode *p, struct bv doc)
     for (uint32_t i = 0; i < p->n; i++) {
         const struct pnode *c = p->children[i];
 
+        TRY_RETURN(op_work(x->ev->op, doc.len));
         if (c->computed && !(id_first && c == id) && bv_is_missing(bv_getn(doc, c->name, c->len)))
             TRY_RETURN(compute_child(x, c, BV_NONE));
     }
@@ -164,6 +165,7 @@ int projection_apply(const struct projection *p, struct eval *ev, struct bv doc,
     struct apply x = {.p = p, .ev = ev, .root = doc};
     struct bv out = doc;
 
+    TRY_RETURN(op_work(ev->op, doc.len));
     if (p->plain) {
         bw_init(&x.w, ev->scratch);
         keep_doc(&x, &p->root, out);

@@ -11,7 +11,9 @@
 #include "base/mem.h"
 
 #define STEP_LIMIT     10000000u /* backtracking steps of one search: some tenths of a second */
+#define FEW_STEPS      20000u    /* a search that needs more asks first whether it may go on */
 #define HEAP_LIMIT_KIB (32u * 1024)
+#define CALL_WORK      256 /* what the shortest search costs, in op_work()'s bytes */
 
 struct regex {
     pcre2_code *code;
@@ -55,7 +57,6 @@ static struct scratch *scratch_get(uint32_t pairs)
         s->limits = pcre2_match_context_create(NULL);
         if (s->limits == NULL || pthread_setspecific(scratch_key, s) != 0)
             mem_out(sizeof(*s), __builtin_return_address(0));
-        pcre2_set_match_limit(s->limits, STEP_LIMIT);
         pcre2_set_heap_limit(s->limits, HEAP_LIMIT_KIB);
     }
     if (s->data == NULL || s->pairs < pairs) {
@@ -149,8 +150,16 @@ int regex_find(const struct regex *re, struct op *op, const char *s, size_t len,
 {
     struct scratch *w = scratch_get(re->ncaptures + 1);
     const size_t(*pairs)[2];
-    int n = pcre2_match(re->code, (PCRE2_SPTR)s, len, from, 0, w->data, w->limits);
+    int n;
 
+    TRY_RETURN(op_work(op, CALL_WORK + len - from));
+    pcre2_set_match_limit(w->limits, FEW_STEPS);
+    n = pcre2_match(re->code, (PCRE2_SPTR)s, len, from, 0, w->data, w->limits);
+    if (n == PCRE2_ERROR_MATCHLIMIT) {
+        TRY_RETURN(op_check(op));
+        pcre2_set_match_limit(w->limits, STEP_LIMIT);
+        n = pcre2_match(re->code, (PCRE2_SPTR)s, len, from, 0, w->data, w->limits);
+    }
     if (n == PCRE2_ERROR_NOMATCH) {
         *ret_found = false;
         return 0;

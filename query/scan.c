@@ -9,13 +9,15 @@
  * index) is gone by then, the query ends with QueryPlanKilled.
  *
  * A document with several keys in the scanned ranges of an index is given at the first of them, in
- * the order of the scan. That is told from the document itself and needs no memory of what was
- * given before.
+ * the order of the scan. The scan remembers so many ids of those it gave; past that bound, and when
+ * the index took its first array while the scan went on, it is told from the document's own keys,
+ * which costs their number for each entry.
  */
 #include <stdlib.h>
 
 #include "base/fault.h"
 #include "base/mem.h"
+#include "query/rid_set.h"
 #include "query/scan_internal.h"
 
 #define CHECK_ROWS 256 /* rows between two looks at interrupts and the deadline */
@@ -44,6 +46,8 @@ struct scan {
     struct tcursor *records;
     struct icursor *index;
     struct arena keys; /* IXSCAN: of the document in hand */
+    struct rid_set given;
+    bool remembers; /* every document given so far that has more than one key is in `given` */
 };
 
 /* --- is it still there -------------------------------------------------------------------------
@@ -194,8 +198,8 @@ static bool same_key(struct bytes with_end, struct bytes key)
     return with_end.len == key.len + 1 && memcmp(with_end.p, key.p, key.len) == 0;
 }
 
-/* Whether the entry in hand is the first of the document's that the scan meets. */
-static int is_first_key(struct scan *s, struct op *op, struct bv doc, bool *ret)
+/* Whether the entry in hand is the first of the document's own keys in the ranges. */
+static int is_first_of_keys(struct scan *s, struct op *op, struct bv doc, bool *ret)
 {
     struct arena outer = op->arena;
     struct bytes here = icursor_key(s->index);
@@ -223,6 +227,16 @@ static int is_first_key(struct scan *s, struct op *op, struct bv doc, bool *ret)
     return rc;
 }
 
+/* Whether the entry in hand is the first of the document's that the scan meets. */
+static int is_first_key(struct scan *s, struct op *op, struct bv doc, bool *ret)
+{
+    *ret = false;
+    if (rid_set_has(&s->given, s->rid))
+        return 0;
+    *ret = s->remembers && rid_set_add(&s->given, s->rid);
+    return *ret ? 0 : is_first_of_keys(s, op, doc, ret);
+}
+
 static int next_indexed(struct scan *s, struct exec *x, struct bv *ret)
 {
     struct stx *t;
@@ -230,8 +244,10 @@ static int next_indexed(struct scan *s, struct exec *x, struct bv *ret)
     if (s->index == NULL) {
         TRY_RETURN(exec_stx(x, &t));
         TRY_RETURN(icursor_open(t, s->k, s->plan.ix, &s->index));
-        /* Arrays may have come since the plan was made. */
+        /* Arrays may have come since the plan was made, or since the batch before. */
         s->plan.multikey |= index_is_multikey(s->plan.ix);
+        s->remembers =
+            s->plan.multikey && (s->remembers || (s->place == PLACE_START && s->range == 0));
     }
     TRY_RETURN(open_records(s, x));
     for (;;) {
@@ -327,6 +343,8 @@ static int scan_next(struct stage *base, struct exec *x, struct bv *ret, bool *r
         if (++s->rows % CHECK_ROWS == 0)
             TRY_RETURN(op_check(x->op));
         rc = next_row(s, x, &doc);
+        if (rc == 0)
+            rc = op_work(x->op, doc.len);
         if (rc != 0) {
             s->place = PLACE_LOST;
             return rc;
@@ -382,6 +400,7 @@ static void scan_close(struct stage *base)
     icursor_close(s->index);
     tcursor_close(s->records);
     arena_fini(&s->keys);
+    rid_set_free(&s->given);
     free(s->key);
     coll_unref(s->k);
 }

@@ -152,6 +152,7 @@ static int expand(struct expansion *x, const struct walk *from)
         consider(x, walks);
         return 0;
     }
+    TRY_RETURN(op_work(x->op, array.len));
     it = biter(array);
     e.v = BV_NONE;
     for (bool empty = bv_empty(array); empty || biter_next(&it, &e);) {

@@ -149,8 +149,10 @@ int update_find_renamed(struct update_apply *x)
     for (size_t i = 0; i < x->u->nrenames; i++) {
         const struct update_rename *r = x->u->renames[i];
         const struct update_part *array;
-        struct bv v = follow(x->doc, r->source, &array);
+        struct bv v;
 
+        TRY_RETURN(op_work(x->op, 2 * (size_t)x->doc.len));
+        v = follow(x->doc, r->source, &array);
         x->renamed[i] = v;
         if (bv_is_missing(v))
             continue;

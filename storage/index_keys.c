@@ -229,6 +229,7 @@ static int expand_array(struct expansion *x, struct spot *spots, const struct me
     struct bv array = m->array.v;
     struct belem e;
 
+    TRY_RETURN(op_work(x->op, array.len));
     x->set->multikey = true;
     find_positions(x, array, spots);
     if (bv_empty(array))

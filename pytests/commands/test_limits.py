@@ -111,3 +111,24 @@ def test_depth_of_filters_and_expressions(db):
     for call in (find, compute):
         for levels in (101, 180):
             assert error_of(lambda: call(levels)).code in (2, 15, 28)  # noqa: B023
+
+
+def test_a_document_with_as_many_keys_as_may_be(db):
+    """Each of them leads to it; it is given once, and in a time that grows with their number."""
+    db.c.create_index("l")
+    db.c.insert_one({"_id": 1, "l": list(range(100000))})
+    e = error_of(lambda: db.c.insert_one({"_id": 2, "l": list(range(100001))}))
+    assert e.code == 10334
+    assert db.command("count", "c", query={"l": {"$gte": 0}}, hint="l_1")["n"] == 1
+    assert [d["_id"] for d in db.c.find({"l": {"$gte": 5}}, {"_id": 1}).sort("l", -1)] == [1]
+
+
+def test_keys_that_come_while_a_scan_goes_on(db):
+    """A document is given once, whether its new keys stand before or behind where the scan is."""
+    db.c.create_index("l")
+    db.c.insert_many([{"_id": i, "l": [i, i + 50]} for i in range(1, 41)])
+    cursor = db.c.find({"l": {"$gte": 0}}, {"_id": 1}).hint("l_1").batch_size(10)
+    seen = [next(cursor)["_id"] for _ in range(10)]
+    db.c.update_many({"_id": {"$in": [1, 5, 35]}}, {"$set": {"l": [1, 5, 35, 38, 200]}})
+    seen += [d["_id"] for d in cursor]
+    assert sorted(seen) == list(range(1, 41))
