@@ -16,15 +16,18 @@ struct distinct {
     size_t bytes;
 };
 
-struct distinct *distinct_new(struct arena *a, const char *path)
+int distinct_new(struct op *op, const char *path, struct distinct **ret)
 {
-    struct distinct *d = ARENA_NEW(a, struct distinct);
+    struct distinct *d = ARENA_NEW(&op->arena, struct distinct);
 
-    d->arena = a;
-    d->path = doc_path_new(a, path);
+    d->arena = &op->arena;
+    d->path = doc_path_new(d->arena, path);
+    if (d->path == NULL)
+        return op_fail(op, ERR_OVERFLOW, "FieldPath is too long");
     d->nslots = 64;
-    d->slots = ARENA_ARRAY(a, size_t, d->nslots);
-    return d;
+    d->slots = ARENA_ARRAY(d->arena, size_t, d->nslots);
+    *ret = d;
+    return 0;
 }
 
 static size_t slot_of(const struct distinct *d, struct bv v)
@@ -82,6 +85,7 @@ static int walk(struct distinct *d, struct op *op, struct bv v, uint32_t part)
     struct biter it;
     struct belem e;
 
+    TRY_RETURN(op_work(op, v.len));
     if (part == d->path->n && v.type != BV_ARRAY)
         return bv_is_missing(v) ? 0 : add_value(d, op, v);
     if (v.type == BV_DOC)

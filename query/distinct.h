@@ -7,8 +7,8 @@
 
 struct distinct;
 
-/* Lives in the arena, as do the values it keeps. */
-struct distinct *distinct_new(struct arena *a, const char *path);
+/* Lives in the op's arena, as do the values it keeps. Overflow when the path has too many parts. */
+int distinct_new(struct op *op, const char *path, struct distinct **ret) MUST_CHECK;
 /* 17217 when the values together pass the size of a document. */
 int distinct_add(struct distinct *d, struct op *op, struct bv doc) MUST_CHECK;
 /* The values in the order they were first met. */

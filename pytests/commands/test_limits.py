@@ -132,3 +132,23 @@ def test_keys_that_come_while_a_scan_goes_on(db):
     db.c.update_many({"_id": {"$in": [1, 5, 35]}}, {"$set": {"l": [1, 5, 35, 38, 200]}})
     seen += [d["_id"] for d in cursor]
     assert sorted(seen) == list(range(1, 41))
+
+
+@pytest.mark.parametrize("parts", [256, 5000])
+def test_parts_of_a_path(db, parts):
+    path = ".".join(["a"] * parts)
+    db.c.insert_one({"_id": 1, "a": 1})
+    for call in (
+        lambda: db.command("distinct", "c", key=path),
+        lambda: db.c.find_one({path: 1}),
+        lambda: db.c.find_one({}, {path: 1}),
+        lambda: db.c.find_one({}, {path: {"$slice": 1}}),
+        lambda: db.c.find_one(sort=[(path, 1)]),
+        lambda: db.c.update_one({"_id": 1}, {"$set": {path: 1}}),
+        lambda: db.c.update_one({"_id": 1}, {"$unset": {path: 1}}),
+        lambda: next(db.c.aggregate([{"$project": {"x": "$" + path}}])),
+        lambda: next(db.c.aggregate([{"$unwind": "$" + path}])),
+        lambda: next(db.c.aggregate([{"$set": {path: 1}}])),
+    ):
+        assert error_of(call).code in (2, 15, 28, 40352)
+    assert db.c.find_one() == {"_id": 1, "a": 1}

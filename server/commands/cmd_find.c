@@ -224,7 +224,7 @@ int cmd_distinct(struct request *rq)
     spec.ns = ns;
     spec.uuid = args.uuid;
     spec.filter = args.query;
-    job.set = distinct_new(&rq->op.arena, args.key);
+    TRY_RETURN(distinct_new(&rq->op, args.key, &job.set));
     TRY_RETURN(find_open(&rq->op, &spec, &c));
     TRY_RETURN(each_row(rq, c, distinct_row, &job));
     values = distinct_values(job.set, &n);

@@ -6,6 +6,7 @@
 #include "update_util.h"
 
 #include "base/clock.h"
+#include "query/distinct.h"
 #include "query/expr.h"
 #include "query/projection.h"
 #include "query/regex.h"
@@ -101,6 +102,7 @@ static void test_filters(void **state)
 /* An array [{0: [{0: ...}]}] has 1.6 times as many ways for "a.0.0.0..." with each level. */
 static void test_paths_that_fork(void **state)
 {
+    struct distinct *d = NULL;
     char path[256] = "{'a";
     struct bv inner = doc_of("{'0': 1}");
 
@@ -115,6 +117,8 @@ static void test_paths_that_fork(void **state)
         inner = bw_done(&w);
         strcat(path, ".0");
     }
+    assert_int_equal(distinct_new(&op, path + 2, &d), 0);
+    assert_int_equal(distinct_add(d, &op, inner), ERR_INTERRUPTED);
     strcat(path, "': 2}");
     assert_int_equal(match_rc(filter_of(path), inner), ERR_INTERRUPTED);
 }
