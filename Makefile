@@ -210,7 +210,7 @@ asan-test: test-deps
 tsan-test: test-deps
 	@$(MAKE) --no-print-directory VARIANT=tsan -j$(JOBS) all build-tests
 	@$(MAKE) --no-print-directory VARIANT=tsan TEST_ENV='$(TSAN_ENV)' \
-		PYTEST_ARGS='$(if $(TSAN_ALL),,-m concurrent)' unit pytests
+		PYTEST_ARGS='$(if $(TSAN_ALL),--timeout 900,-m concurrent)' unit pytests
 
 # A mixed load for as long as wanted: memory, files, threads and disk stay flat.
 SOAK_SECONDS ?= 600
