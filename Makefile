@@ -198,7 +198,7 @@ test: test-deps
 	@$(MAKE) --no-print-directory -j$(JOBS) all build-tests
 	@$(MAKE) --no-print-directory unit pytests
 
-build-tests: $(UNIT_BIN) $(MONGOC_BIN) $(FUZZ_BIN) $(B)/tests/crash/runneld-crashfs
+build-tests: $(UNIT_BIN) $(MONGOC_BIN) $(FUZZ_BIN) $(BENCH_BIN) $(B)/tests/crash/runneld-crashfs
 
 pytests: $(B)/runneld $(MONGOC_BIN) $(B)/tests/crash/runneld-crashfs
 	$(PYTEST) -n $(JOBS) $(PYTEST_ARGS) pytests

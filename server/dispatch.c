@@ -208,12 +208,6 @@ static int run_command(struct request *rq, bool on_schema_thread)
     return run_in_session(rq);
 }
 
-int reply_lost(struct request *rq)
-{
-    op_no_memory(&rq->op);
-    return rq->op.wrote_optime != 0 ? INT_CLOSE : ERR_EXCEEDED_MEMORY_LIMIT;
-}
-
 /* A command that could not make its reply says so instead of half an answer; 0: it could. */
 static int reply_failed(struct request *rq)
 {

@@ -219,6 +219,12 @@ void reply_finish(struct request *rq)
     rq->out = bw_done(w);
 }
 
+int reply_lost(struct request *rq)
+{
+    op_no_memory(&rq->op);
+    return rq->op.wrote_optime != 0 ? INT_CLOSE : ERR_EXCEEDED_MEMORY_LIMIT;
+}
+
 static void count_failure(struct request *rq)
 {
     struct server_counters *n = &rq->server->counters;

@@ -12,7 +12,8 @@
  * Which document is updated or deleted is not read from the message: the updated ones are spread
  * over all, the deleted ones are taken in turn.
  *
- * Linked with server/main.c and the library; this dispatch() takes the place of the library's.
+ * Linked with server/main.c and the library; this dispatch() takes the place of the library's, so
+ * server/dispatch.c can have nothing else that the library needs.
  */
 #include <stdlib.h>
 #include <unistd.h>
