@@ -147,6 +147,27 @@ def test_max_time_ends_it(raw, db, disk, command):
     assert state(db)[: len(before)] == before
 
 
+@pytest.mark.parametrize("command", [
+    {"insert": "c", "documents": [{"_id": 1}, {"_id": 0}, {"_id": 2}], "ordered": False},
+    {"update": "c", "updates": [{"q": {"x": {"$ne": 7}}, "u": {"$inc": {"x": 1}}, "multi": True}]},
+], ids=["insert", "update"])
+def test_one_that_fails_in_its_midst_waits_before(server, db, hanging, command):
+    """What stands before the failure is committed, so it waits, and then it is done once."""
+    db.get_collection("c", write_concern=pymongo.WriteConcern(w=1)).insert_one({"_id": 9, "x": "text"})
+    hanging.exhaust()
+    late = Call(server, db.name, {**command, "maxTimeMS": 50}).reply()
+    call = Call(server, db.name, command)
+    hanging.wait_parked(1)
+    hanging.go_on()
+    assert late["code"] == 50
+    reply = call.reply()
+    assert len(reply["writeErrors"]) == 1, reply
+    if "insert" in command:
+        assert reply["n"] == 2 and db.c.count_documents({}) == 4
+    else:
+        assert db.c.find_one({"_id": 0})["x"] == 1
+
+
 def test_max_time_ends_a_bulk_write(raw, db, disk):
     ops = {"bulkWrite": 1, "ops": [{"insert": 0, "document": {"_id": 1}}],
            "nsInfo": [{"ns": f"{db.name}.c"}], "maxTimeMS": 50}
