@@ -110,10 +110,12 @@ static int merge_docs(struct eval *ev, struct bv old, struct bv v, struct bv *re
     while (biter_next(&it, &e)) {
         struct bv newer = bv_getn(v, e.key, e.key_len);
 
+        TRY_RETURN(op_work(ev->op, v.len));
         bw_bvn(&w, e.key, e.key_len, bv_is_missing(newer) ? e.v : newer);
     }
     it = biter(v);
     while (biter_next(&it, &e)) {
+        TRY_RETURN(op_work(ev->op, old.len));
         if (bv_is_missing(bv_getn(old, e.key, e.key_len)))
             bw_elem(&w, &e);
     }

@@ -130,7 +130,7 @@ static void test_regular_expressions(void **state)
     assert_int_equal(match_rc(filter_of("{'s': {'$regex': '^(a|aa)+[bc]'}}"), repeated('a', 40)),
                      ERR_INTERRUPTED);
     assert_int_equal(
-        eval_rc("{'e': {'$regexFindAll': {'input': '$s', 'regex': 'a'}}}", repeated('a', 3000)),
+        eval_rc("{'e': {'$regexFindAll': {'input': '$s', 'regex': 'a'}}}", repeated('a', 1500)),
         ERR_INTERRUPTED);
 }
 
@@ -153,6 +153,18 @@ static void test_expressions(void **state)
     assert_int_equal(
         eval_rc("{'e': {'$rtrim': {'input': '$s', 'chars': '$s'}}}", repeated('a', 2000)),
         ERR_INTERRUPTED);
+}
+
+/* Each field of one is looked for in the other. */
+static void test_merged_objects(void **state)
+{
+    static const char merge[] = "{'e': {'$mergeObjects': ['$$ROOT', '$$ROOT']}}";
+
+    (void)state;
+    assert_int_equal(eval_rc(merge, wide_doc(20, NULL)), 0);
+    assert_int_equal(eval_rc(merge, wide_doc(300, NULL)), ERR_INTERRUPTED);
+    assert_int_equal(eval_rc("{'e': {'$mergeObjects': [{'x': 1}, '$$ROOT']}}", wide_doc(300, NULL)),
+                     0);
 }
 
 static int project_rc(struct bv spec, struct bv doc)
@@ -201,7 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_filters),     T(test_paths_that_fork), T(test_regular_expressions),
         T(test_expressions), T(test_projections),     T(test_sort_keys),
-        T(test_renames),
+        T(test_renames),     T(test_merged_objects),
     };
 
     return cmocka_run_group_tests_name("query/work", tests, NULL, NULL);
