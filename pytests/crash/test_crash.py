@@ -9,7 +9,7 @@ answered as the first time.
 
     make crash CRASH_KILLS=1000 CRASH_SEED=7
 
-A run of five cycles works on one directory. Every third run is on WiredTiger's own files (SIGKILL:
+A run of four cycles works on one directory. Every third run is on WiredTiger's own files (SIGKILL:
 the kernel keeps what was written); the others are on a disk that forgets what was not synced
 (tests/crash/disk.h: a power cut), one of them with some of it leaking out early.
 """
@@ -36,7 +36,7 @@ from raw import Closed, RawClient, op_msg
 from server import Server, ServerError, binary
 
 TRANSACTION_TOO_OLD, NO_SUCH_TRANSACTION = 225, 251
-CYCLES = 5  # with one directory
+CYCLES = 4  # with one directory
 DISKS = ("files", "forgetful", "leaking")
 OPLOG_ENTRIES = 10_000  # so that old entries are removed all the time
 GIVE_UP_S = 3  # a point that is not reached in so long is not reached
@@ -112,7 +112,7 @@ STEPS, START_STEPS = 1500, 40
 HELD = 0.3  # of the deaths at a point that is come to while running, but for those where a wait stops the sync
 UNHELD = {"allocLarge", "allocate", "ceilingWritten", "flushAfter", "flushBefore", "replyBefore"}  # or us
 SYNC_MS = 200  # no commit is unsynced for so long
-AGAIN = 0.4  # of the deaths are followed by up to three while the next process starts
+AGAIN = 0.5  # of the deaths are followed by up to three while the next process starts
 HOUR_MS = 3_600_000
 
 
