@@ -6,11 +6,13 @@ next one has what was acknowledged, whole commands only, and streams that show w
 `--fault-step 1` tries every n, the default one in so many.
 """
 
+import uuid
+
 import pytest
-from bson import Int64
+from bson import Binary, Int64
 
 from crash_history import all_of
-from fault_bench import CLOSED, DIED, INTERNAL, Bench, check_events, check_one, failed
+from fault_bench import BIG, CLOSED, DIED, INTERNAL, Bench, check_events, check_one, failed
 from server import Server
 
 POINT = "allocate"
@@ -120,6 +122,27 @@ def test_of_a_stream(request, bench):
             events += open_stream(bench, resumeAfter=token)[2]
         assert [e["fullDocument"] for e in events] == docs, (n, reply)
         n += step
+    bench.clean()
+
+
+def test_a_retry_is_not_done_twice(bench):
+    """A record that cannot be read for want of memory is not one that is not there."""
+    bench.prepare()
+    command = {"findAndModify": "c", "query": {"_id": 1}, "update": {"$inc": {"n": 1}, "$set": {"big": BIG}},
+               "new": True, "lsid": {"id": Binary(uuid.uuid4().bytes, 4)}, "txnNumber": Int64(1)}
+    first = bench.call(command, bench.db)
+    assert first["value"]["n"] == 1, first
+    n = failures = 0
+    came = True
+    while came:
+        n += 1
+        bench.call({"runnelFault": f"allocLarge:fail={INTERNAL}:{n}"})
+        reply = bench.call(command, bench.db)
+        came = bench.call({"runnelFault": "allocLarge:off"})["hits"] >= n
+        assert failed(reply) in (CLOSED, 146) if reply["ok"] != 1 else reply["value"] == first["value"], (n, reply)
+        failures += reply["ok"] != 1
+    assert failures > 1
+    assert bench.call({"find": "c", "filter": {"_id": 1}}, bench.db)["cursor"]["firstBatch"][0]["n"] == 1
     bench.clean()
 
 
