@@ -111,7 +111,7 @@ class Closed(Exception):
 class RawClient:
     decode = staticmethod(bson.decode)  # of replies
 
-    def __init__(self, port, host="127.0.0.1", timeout=20):
+    def __init__(self, port, host="127.0.0.1", timeout=60):
         self._where = (host, port), timeout
         self.sock = socket.create_connection(*self._where)
 

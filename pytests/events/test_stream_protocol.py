@@ -128,18 +128,20 @@ def test_wait_limits(db):
 @pytest.mark.concurrent
 def test_only_relevant_writes_end_a_wait(srv, db):
     reply = open_raw(db, "c")
-    stop = threading.Event()
+    stop, going = threading.Event(), threading.Event()
 
     def noise():
         with pymongo.MongoClient(srv.uri) as c:
             i = 0
             while not stop.is_set():
                 c[db.name].other.insert_one({"_id": i})
+                going.set()
                 i += 1
 
     thread = threading.Thread(target=noise)
     thread.start()
     try:
+        assert going.wait(60)
         begun = time.monotonic()
         more = get_more(db, reply, 1000)
         assert more["cursor"]["nextBatch"] == []

@@ -130,7 +130,7 @@ static void test_regular_expressions(void **state)
     assert_int_equal(match_rc(filter_of("{'s': {'$regex': '^(a|aa)+[bc]'}}"), repeated('a', 40)),
                      ERR_INTERRUPTED);
     assert_int_equal(
-        eval_rc("{'e': {'$regexFindAll': {'input': '$s', 'regex': 'a'}}}", repeated('a', 1500)),
+        eval_rc("{'e': {'$regexFindAll': {'input': '$s', 'regex': 'a'}}}", repeated('a', 1000)),
         ERR_INTERRUPTED);
 }
 
