@@ -59,7 +59,7 @@ def decode(raw):
     try:
         return bson.decode(raw, ANY_TEXT)
     except InvalidBSON:
-        return bson.decode(re.sub(rb"(?s)(\5[^\0]*\0.{4})\2", rb"\g<1>\0", raw), ANY_TEXT)
+        return bson.decode(re.sub(rb"(?s)(\x05[^\x00]*\x00.{4})\x02", rb"\g<1>\0", raw), ANY_TEXT)
 
 
 def utf8(text):
