@@ -287,12 +287,8 @@ def status(admin):
     return admin.command({"serverStatus": 1})
 
 
-def clean_up(admin, cursors):
-    """Ends what a client may leave open by right, and puts the settings back."""
-    for setting, v in SETTINGS.items():
-        assert admin.command({"setParameter": 1, setting: v, "apiVersion": "1"})["ok"] == 1.0
-    assert admin.command({"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "local"},
-                          "defaultWriteConcern": {"w": 1}})["ok"] == 1.0
+def end_leftovers(admin):
+    """Sessions and cursors that clients may leave behind; a request may outlast its client."""
     listed = admin.command({"aggregate": 1, "pipeline": [{"$listLocalSessions": {"allUsers": True}}],
                             "cursor": {"batchSize": 10000}})["cursor"]["firstBatch"]
     for at in range(0, len(listed), 1000):
@@ -305,6 +301,15 @@ def clean_up(admin, cursors):
         if op.get("type") == "idleCursor" and not op["ns"].startswith(HEALTHY + "."):
             db, coll = op["ns"].split(".", 1)
             assert admin.command({"killCursors": coll, "cursors": [Int64(cursor)]}, db)["ok"] == 1.0
+
+
+def clean_up(admin, cursors):
+    """Ends what a client may leave open by right, and puts the settings back."""
+    for setting, v in SETTINGS.items():
+        assert admin.command({"setParameter": 1, setting: v, "apiVersion": "1"})["ok"] == 1.0
+    assert admin.command({"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "local"},
+                          "defaultWriteConcern": {"w": 1}})["ok"] == 1.0
+    end_leftovers(admin)
     cursors.clear()
     for database in admin.command({"listDatabases": 1, "nameOnly": True})["databases"]:
         if database["name"] not in EMPTY:
@@ -322,6 +327,7 @@ def fill(admin):
 def check_nothing_left(admin):
     """Connections, bytes, cursors, sessions and transactions are back to those of the healthy client."""
     def left():
+        end_leftovers(admin)
         s = status(admin)
         return {"connections": s["connections"]["current"], "bytes": s["network"]["inFlightBytes"],
                 "unsent": s["network"]["unsentBytes"], "cursors": s["metrics"]["cursor"]["open"]["total"],
