@@ -70,12 +70,15 @@ static int run(struct input *in, struct bv stages, bool save_often, struct bv *r
 /* Where the stages may also stand; both only add rules. */
 static void parse_elsewhere(struct input *in, struct bv stages)
 {
-    struct pipeline_ctx stream = {.db = "test", .coll = "c", .change_stream = true};
-    struct pipeline_ctx update = {.db = "test", .coll = "c", .for_update = true};
-    struct pipeline p;
+    struct pipeline_ctx ctx[] = {{.db = "test", .coll = "c", .change_stream = true},
+                                 {.db = "test", .coll = "c", .for_update = true}};
 
-    (void)pipeline_parse(&in->op, &in->op.arena, stages, &stream, &p);
-    (void)pipeline_parse(&in->op, &in->op.arena, stages, &update, &p);
+    for (size_t i = 0; i < sizeof(ctx) / sizeof(ctx[0]); i++) {
+        struct pipeline p;
+        int rc = pipeline_parse(&in->op, &in->op.arena, stages, &ctx[i], &p);
+
+        ASSERT(rc == 0 || in->op.err->code == rc);
+    }
 }
 
 static bool depends_on_chance(const uint8_t *data, size_t size)

@@ -25,7 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(err.code == rc && err.text[0] != '\0');
     ASSERT(s.port >= 0 && s.port <= 65535);
     ASSERT(s.repl_set != NULL && s.bind != NULL);
-    (void)settings_check(&s, &err);
+    rc = settings_check(&s, &err);
+    if (rc != 0)
+        ASSERT(err.code == rc && err.text[0] != '\0');
     settings_fini(&s);
     close(fd);
     return 0;
