@@ -9,9 +9,8 @@
  * index) is gone by then, the query ends with QueryPlanKilled.
  *
  * A document with several keys in the scanned ranges of an index is given at the first of them, in
- * the order of the scan. The scan remembers so many ids of those it gave; past that bound, and when
- * the index took its first array while the scan went on, it is told from the document's own keys,
- * which costs their number for each entry.
+ * the order of the scan. The scan remembers so many ids of those it gave; past that bound it is
+ * told from the document's own keys, which costs their number for each entry.
  */
 #include <stdlib.h>
 
@@ -47,7 +46,6 @@ struct scan {
     struct icursor *index;
     struct arena keys; /* IXSCAN: of the document in hand */
     struct rid_set given;
-    bool remembers; /* every document given so far that has more than one key is in `given` */
 };
 
 /* --- is it still there -------------------------------------------------------------------------
@@ -233,7 +231,7 @@ static int is_first_key(struct scan *s, struct op *op, struct bv doc, bool *ret)
     *ret = false;
     if (rid_set_has(&s->given, s->rid))
         return 0;
-    *ret = s->remembers && rid_set_add(&s->given, s->rid);
+    *ret = rid_set_add(&s->given, s->rid);
     return *ret ? 0 : is_first_of_keys(s, op, doc, ret);
 }
 
@@ -244,10 +242,9 @@ static int next_indexed(struct scan *s, struct exec *x, struct bv *ret)
     if (s->index == NULL) {
         TRY_RETURN(exec_stx(x, &t));
         TRY_RETURN(icursor_open(t, s->k, s->plan.ix, &s->index));
-        /* Arrays may have come since the plan was made, or since the batch before. */
+        /* Arrays may have come since the plan was made, or since the batch before. What was given
+         * until then is not known: such a document may come again, as any that moves ahead may. */
         s->plan.multikey |= index_is_multikey(s->plan.ix);
-        s->remembers =
-            s->plan.multikey && (s->remembers || (s->place == PLACE_START && s->range == 0));
     }
     TRY_RETURN(open_records(s, x));
     for (;;) {

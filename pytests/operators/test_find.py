@@ -184,6 +184,17 @@ def test_cursors_over_changes(db):
     assert "collection dropped" in fails(175, lambda: list(cursor))
 
 
+def test_an_index_becomes_multikey_under_a_scan(db):
+    """What has not been given is, also when its first key now lies behind the scan."""
+    db.c.insert_many([{"_id": i, "a": i} for i in range(40)])
+    db.c.create_index("a")
+    cursor = db.c.find({"a": {"$gte": 0}}).hint("a_1").batch_size(10)
+    got = [next(cursor)["_id"] for _ in range(10)]
+    db.c.update_one({"_id": 30}, {"$set": {"a": [0, 35]}})
+    got += [d["_id"] for d in cursor]
+    assert sorted(got) == list(range(40))
+
+
 def test_oplog_is_sought_by_ts(db, client):
     db.c.insert_many({"_id": i} for i in range(5))
     oplog = client.local["oplog.rs"]
