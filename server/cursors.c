@@ -260,6 +260,17 @@ void cursors_kill_sessions(struct cursors *cs, struct lsid_key *keys, size_t n)
     kill_where(cs, ERR_CURSOR_KILLED, of_sessions, &set);
 }
 
+static bool of_any_session(const struct cursor_entry *e, const void *arg)
+{
+    (void)arg;
+    return e->has_lsid;
+}
+
+void cursors_kill_all_sessions(struct cursors *cs)
+{
+    kill_where(cs, ERR_CURSOR_KILLED, of_any_session, NULL);
+}
+
 static bool of_txn(const struct cursor_entry *e, const void *arg)
 {
     const struct cursor_entry *like = arg;

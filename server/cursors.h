@@ -50,6 +50,8 @@ void cursor_unpin(struct request *rq);
 bool cursors_kill(struct cursors *cs, struct request *rq, int64_t id, const char *ns);
 /* Kills the cursors of these sessions; sorts the keys. */
 void cursors_kill_sessions(struct cursors *cs, struct lsid_key *keys, size_t n);
+/* Kills the cursors of all sessions; those that have none stay. */
+void cursors_kill_all_sessions(struct cursors *cs);
 /* Kills those of one transaction. */
 void cursors_kill_txn(struct cursors *cs, const struct lsid_key *lsid, int64_t txn_number);
 /* Kills all; what pinning requests are told is `code`. */

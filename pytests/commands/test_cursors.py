@@ -251,9 +251,10 @@ def test_cursors_end_with_their_session(raw, db, command):
 def test_kill_all_sessions(raw, db, command):
     fill(db)
     mine = lsid()
-    cursor = find(raw, db, batchSize=1, lsid=mine)
+    cursor, kept = find(raw, db, batchSize=1, lsid=mine), find(raw, db, batchSize=1)
     assert raw.command(command)["ok"] == 1
     assert get_more(raw, db, cursor["id"], lsid=mine)["code"] == 43
+    assert get_more(raw, db, kept["id"])["ok"] == 1
 
 
 def test_kill_sessions_by_pattern(raw, db):

@@ -99,11 +99,12 @@ int cmd_refreshSessions(struct request *rq)
     return 0;
 }
 
-static int kill_everything(struct request *rq)
+/* What has no session goes on. */
+static int kill_all_sessions(struct request *rq)
 {
     sessions_interrupt(rq->server->sessions, BV_NONE, rq);
     transactions_end_all(rq->server, rq, ERR_INTERRUPTED);
-    cursors_kill_all(rq->server->cursors, ERR_CURSOR_KILLED);
+    cursors_kill_all_sessions(rq->server->cursors);
     return 0;
 }
 
@@ -114,7 +115,7 @@ int cmd_killSessions(struct request *rq)
 
     TRY_RETURN(parse_lsids(rq, "killSessions", &lsids, &n));
     if (n == 0) /* all of this user, and there is only one */
-        return kill_everything(rq);
+        return kill_all_sessions(rq);
     for (size_t i = 0; i < n; i++)
         sessions_interrupt(rq->server->sessions, lsids[i], rq);
     return end_all_of(rq, lsids, n);
@@ -146,7 +147,7 @@ static int kill_by_pattern(struct request *rq, const char *name, const char *nam
             all = true;
         }
     }
-    return all ? kill_everything(rq) : 0;
+    return all ? kill_all_sessions(rq) : 0;
 }
 
 int cmd_killAllSessions(struct request *rq)
