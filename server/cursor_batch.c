@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "server/cursors_internal.h"
@@ -128,12 +129,12 @@ static int end_batch(struct request *rq, struct cursor_entry *e)
     return bw_room(w, strlen(c->ns) + REPLY_END_BYTES) ? 0 : op_no_memory(&rq->op);
 }
 
-static void end_reply(struct request *rq, struct cursor_entry *e, int64_t id)
+static void end_reply(struct request *rq, const char *ns, int64_t id)
 {
     struct bw *w = &rq->reply;
 
     bw_i64(w, "id", id);
-    bw_str(w, "ns", e->c->ns);
+    bw_str(w, "ns", ns);
     bw_end(w);
 }
 
@@ -189,6 +190,7 @@ int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch
     struct cursor_entry e; /* registered, and so on the heap, only if rows are left */
     struct batch b = {.e = &e, .o = o, .w = &rq->reply};
     struct exec x;
+    const char *ns;
     int rc;
 
     entry_init(&e, rq, c, o);
@@ -206,17 +208,19 @@ int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch
     if (rc != 0)
         goto out;
     if (b.ended || o->single) {
-        end_reply(rq, &e, 0);
+        end_reply(rq, c->ns, 0);
         goto out;
     }
     set_budget(&e, &rq->op);
+    ns = arena_strdup(&rq->op.arena, c->ns); /* once registered, anybody may kill the cursor */
     rc = cursor_entry_insert(rq->server->cursors, &rq->op, &e);
     if (rc != 0)
         goto out;
     if (rq->txn != NULL)
         transaction_owns_cursor(rq);
     rq->opened_cursor = e.id;
-    end_reply(rq, &e, e.id);
+    FAULT(CURSOR_REGISTERED);
+    end_reply(rq, ns, e.id);
     return 0;
 out:
     cursor_entry_clear(&e);
@@ -344,11 +348,11 @@ int cursor_get_more(struct request *rq, int64_t id, const char *ns, const struct
         return rc;
     }
     if (b.ended) {
-        end_reply(rq, e, 0);
+        end_reply(rq, e->c->ns, 0);
         cursor_doom(rq);
         return 0;
     }
-    end_reply(rq, e, e->id);
+    end_reply(rq, e->c->ns, e->id);
     if (e->budget_us > 0)
         set_budget(e, op);
     rq->exhaust_reply = rq->exhaust;

@@ -51,6 +51,7 @@ POINTS = {
     "collMod": 2,
     "commitAfter": 500,
     "commitBefore": 500,
+    "cursorRegistered": 2,
     "ddlCommitted": 8,
     "ddlCreateBeforeCommit": 3,
     "ddlDropAfterCommit": 2,

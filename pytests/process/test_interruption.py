@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests that end early: by their time, by killOp, by a client that goes away."""
+"""Requests that end early: by their time, by killOp or killSessions, by a client that goes away."""
 
 import threading
 import time
+import uuid
 
 import pymongo
 import pytest
+from bson import Binary
+from bson.int64 import Int64
 
 from raw import MORE_TO_COME, RawClient, op_msg
 from server import Server
@@ -247,3 +250,31 @@ def test_collection_that_goes_under_a_get_more(db):
     db.c.drop()
     rest = db.command("getMore", found["id"], collection="c")["cursor"]
     assert [d["_id"] for d in rest["nextBatch"]] == list(range(289, -1, -1))  # all was read before
+
+
+# --- cursors that are killed while they are opened --------------------------------------------------
+
+
+@pytest.mark.parametrize("opening", [
+    {"find": "c", "batchSize": 1},
+    {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}},
+], ids=["find", "changeStream"])
+def test_killed_before_its_reply_is_whole(server, client, db, opening):
+    """Whoever kills the session may come before the reply has named the cursor."""
+    db.c.insert_many([{}, {}])
+    lsid = {"id": Binary(uuid.uuid4().bytes, 4)}
+    with RawClient(server.port) as raw, RawClient(server.port) as admin:
+        admin.command({"runnelFault": "cursorRegistered:wait"})
+        try:
+            raw.send(op_msg({**opening, "lsid": lsid, "$db": db.name}))
+            until(lambda: admin.command({"runnelFault": "cursorRegistered:wait"})["hits"])
+            assert admin.command({"killAllSessionsByPattern": [{"lsid": lsid}]})["ok"] == 1
+        finally:
+            admin.command({"runnelFault": "off"})
+        reply = raw.receive().doc
+        if reply["ok"]:
+            assert reply["cursor"]["ns"] == f"{db.name}.c"
+            more = {"getMore": Int64(reply["cursor"]["id"]), "collection": "c", "lsid": lsid}
+            assert raw.command(more, db.name)["code"] == 43
+        else:
+            assert reply["code"] == 11601
