@@ -388,7 +388,7 @@ def test_random_traffic_over_a_short_oplog(request, seed, seconds):
     if request.config.getoption("--uri"):
         pytest.skip("starts its own server")
     traffic = Traffic(seed, lossy=True)
-    with Server(memory=True, oplog_max_entries=1000) as srv:
+    with Server(memory=True, oplog_max_entries=400) as srv:
         traffic.run(srv, traffic_seconds(seconds, 0.15))
         check_everything(srv, traffic, seconds * 0.2)
         with pymongo.MongoClient(srv.uri) as client:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Clients that come in masses, stop halfway, flood, or never read: bounded, and others go on."""
 
-import os
 import resource
 import socket
 import struct
@@ -13,6 +12,7 @@ import pytest
 from bson.int64 import Int64
 
 from raw import MORE_TO_COME, Closed, RawClient as Client, message, op_msg
+from sanitizers import SANITIZED
 from server import Server
 
 pytestmark = [pytest.mark.concurrent, pytest.mark.timeout(300)]
@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.concurrent, pytest.mark.timeout(300)]
 PING = {"ping": 1, "$db": "admin"}
 DEADLINE_S = 100  # for what happens in an instant on a machine with nothing else to do
 MB = 1 << 20
-SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 of_memory = pytest.mark.skipif(SANITIZED, reason="a sanitizer keeps memory of its own")
 IN_FLIGHT_MAX = UNSENT_MAX = 512 * MB
 

@@ -17,6 +17,7 @@ import pytest
 from pymongo.errors import OperationFailure, PyMongoError
 
 from raw import RawClient, op_msg
+from sanitizers import SANITIZED
 from server import Server
 
 pytestmark = [pytest.mark.concurrent, pytest.mark.slow]
@@ -27,7 +28,6 @@ WRITERS, WATCHERS, TRANSACTORS = 3, 3, 2
 CACHE_MB = 64
 SLOW_S = 300  # under valgrind, beside other work
 LOG_MB = 256  # WiredTiger's log may grow by this much before a checkpoint lets it go
-SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 
 
 def a_session(rnd):

@@ -6,7 +6,6 @@ beside it is served rightly, and nothing that it opened or made the server hold 
 """
 
 import collections
-import os
 import random
 import re
 import socket
@@ -21,6 +20,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 
 import hostile
 from raw import MORE_TO_COME, OP_MSG, OP_QUERY, Closed, RawClient, op_msg
+from sanitizers import SANITIZED
 from server import Server
 
 pytestmark = [pytest.mark.concurrent, pytest.mark.timeout(7200)]
@@ -28,7 +28,6 @@ pytestmark = [pytest.mark.concurrent, pytest.mark.timeout(7200)]
 ANSWER_S = 60  # for one request, on a busy machine under a sanitizer
 BURST = 150
 MB = 1 << 20
-SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 SETTINGS = {"transactionLifetimeLimitSeconds": 60, "minSnapshotHistoryWindowInSeconds": 300, "logLevel": 0,
             "requireApiVersion": False, "maxTransactionLockRequestTimeoutMillis": 5,
             "maxNumberOfTransactionOperationsInSingleOplogEntry": 2**31 - 1}
