@@ -43,7 +43,8 @@ def pytest_addoption(parser):
                      help="how long the mixed load of process/test_soak.py runs")
     parser.addoption("--hostile-seconds", type=float, default=5.0,
                      help="how long the client of wire/test_hostile.py goes on")
-    parser.addoption("--hostile-seed", type=int, help="repeats what an earlier run sent")
+    parser.addoption("--hostile-seed", type=int, default=1,
+                     help="what wire/test_hostile.py sends; another number, other messages")
     parser.addoption("--oracle-seed", type=int, help="repeats the operations of an earlier run")
 
 

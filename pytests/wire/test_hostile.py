@@ -16,6 +16,7 @@ import bson
 import pytest
 from bson import Int64
 from bson.errors import InvalidBSON
+from bson.raw_bson import RawBSONDocument
 from bson.codec_options import CodecOptions, DatetimeConversion
 
 import hostile
@@ -46,6 +47,7 @@ def server():
 @pytest.fixture
 def admin(server):
     with RawClient(server.port, timeout=ANSWER_S) as r:
+        r.decode = decode
         yield r
 
 
@@ -286,6 +288,20 @@ def status(admin):
     return admin.command({"serverStatus": 1})
 
 
+def command_of_bytes(admin, document, db):
+    """As command(), but names may be of bytes that are no UTF-8, which no driver would send."""
+    parts = []
+    for key, value in {**document, "$db": db}.items():
+        if isinstance(value, str):
+            text = value.encode("utf-8", "surrogateescape")
+            parts.append(b"\2" + key.encode() + b"\0" + struct.pack("<i", len(text) + 1) + text + b"\0")
+        else:
+            parts.append(bson.encode({key: value})[4:-1])
+    body = b"".join(parts)
+    raw = struct.pack("<i", len(body) + 5) + body + b"\0"
+    return admin.call(op_msg(RawBSONDocument(raw))).doc
+
+
 def end_leftovers(admin):
     """Sessions and cursors that clients may leave behind; a request may outlast its client."""
     listed = admin.command({"aggregate": 1, "pipeline": [{"$listLocalSessions": {"allUsers": True}}],
@@ -299,7 +315,8 @@ def end_leftovers(admin):
         cursor = op.get("cursor", {}).get("cursorId")
         if op.get("type") == "idleCursor" and not op["ns"].startswith(HEALTHY + "."):
             db, coll = op["ns"].split(".", 1)
-            assert admin.command({"killCursors": coll, "cursors": [Int64(cursor)]}, db)["ok"] == 1.0
+            kill = {"killCursors": coll, "cursors": [Int64(cursor)]}
+            assert command_of_bytes(admin, kill, db)["ok"] == 1.0
 
 
 def clean_up(admin, cursors):
@@ -312,7 +329,7 @@ def clean_up(admin, cursors):
     cursors.clear()
     for database in admin.command({"listDatabases": 1, "nameOnly": True})["databases"]:
         if database["name"] not in EMPTY:
-            assert admin.command({"dropDatabase": 1}, database["name"])["ok"] == 1.0
+            assert command_of_bytes(admin, {"dropDatabase": 1}, database["name"])["ok"] == 1.0
     fill(admin)
 
 
@@ -340,7 +357,6 @@ def check_nothing_left(admin):
 def test_anything_at_all(request, server, admin):
     seconds = request.config.getoption("--hostile-seconds")
     seed = request.config.getoption("--hostile-seed")
-    seed = random.randrange(2**32) if seed is None else seed
     print(f"--hostile-seed {seed}")
     names = sorted(admin.command({"listCommands": 1})["commands"])
     healthy = Healthy(server.port)
@@ -362,3 +378,13 @@ def test_anything_at_all(request, server, admin):
     if not SANITIZED:
         assert server.rss() < early + 128 * MB
     healthy.close()
+
+
+def test_a_database_whose_name_is_no_utf8(server, admin):
+    name = "a\udcff"
+    docs = [{"_id": i} for i in range(5)]
+    assert command_of_bytes(admin, {"insert": "c", "documents": docs}, name)["n"] == 5
+    assert command_of_bytes(admin, {"find": "c", "batchSize": 1}, name)["cursor"]["ns"] == f"{name}.c"
+    clean_up(admin, [])
+    assert {d["name"] for d in admin.command({"listDatabases": 1})["databases"]} <= EMPTY | {hostile.DB}
+    wait_until(lambda: status(admin)["metrics"]["cursor"]["open"]["total"] == 0, lambda: status(admin)["metrics"])
