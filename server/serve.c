@@ -379,6 +379,9 @@ static bool advance(struct worker *w, struct conn *c)
                 close_conn(w, c);
                 return false;
             }
+            /* A finished request has no more use for its message: what it lies in is used again. */
+            if (rq->phase == REQUEST_ACK && !rq->raw_owned)
+                show_message(c, NULL, 0);
             if (park(w, c, rq, &reason))
                 return false;
             unpark(w, rq);

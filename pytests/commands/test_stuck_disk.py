@@ -425,3 +425,20 @@ def test_kill_op_ends_the_wait_for_the_sync(server, client, db, hanging):
     kill_op(client, call)
     reply = call.reply()
     assert (reply["n"], reply["writeConcernError"]["code"]) == (1, 11601)
+
+
+def test_current_op_shows_nothing_of_others(server, hanging):
+    """A write that waits for its sync has done with its message, and the memory it lay in is used on."""
+    with RawClient(server.port) as writer, RawClient(server.port) as admin:
+        mine = writer.command({"whatsmyuri": 1})["you"]
+        parked = hanging.parked()
+        writer.send(op_msg({"insert": "bell", "documents": [{"_id": 1}], "$db": "stuck", "comment": "mine"}))
+        hanging.wait_parked(parked + 1)
+        for _ in range(20):
+            with RawClient(server.port) as other:
+                assert other.command({"ping": 1, "comment": "other" * 50})["ok"] == 1
+            ops = admin.command({"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}})
+            (op,) = [o for o in ops["cursor"]["firstBatch"] if o["client"] == mine]
+            assert op.get("command", {}).get("comment", "mine") == "mine" and op.get("ns", "stuck.bell") == "stuck.bell"
+        hanging.go_on()
+        assert writer.receive().doc["n"] == 1
