@@ -36,6 +36,11 @@ static int set_up_hidden(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    /* A test that failed has left its transactions open: they must not hide what it said. */
+    if (in.txn != NULL)
+        abort_in(&in);
+    if (in2.txn != NULL)
+        abort_in(&in2);
     op_fini(&op);
     op_fini(&in);
     op_fini(&in2);
@@ -434,8 +439,10 @@ static void one_that_fills_the_cache_is_too_large(void **state)
     assert_true(used > 0 && used < 0.5);
     assert_int_equal(fill_cache(&in), 388);
     engine_cache_fill(w.db.engine, &used, &dirty);
-    /* WiredTiger counts the two apart, so that dirty bytes may seem to be more than all. */
-    assert_true(used > 0.8 && dirty > 0.5);
+    /* How full it is when the engine gives up depends on what eviction was just copying; but never
+     * less than what makes a transaction too large. WiredTiger counts the two apart, so that dirty
+     * bytes may seem to be more than all. */
+    assert_true(used > 0.5 && dirty > 0.5);
     /* It is not this one that is too large: it may be tried again. */
     assert_int_equal(fill_cache(&in2), 112);
     abort_in(&in);
