@@ -41,12 +41,17 @@ PKG_CFLAGS = $(call pkg_once,PKG_CFLAGS,--cflags $(PKGS))
 PKG_LIBS   = $(call pkg_once,PKG_LIBS,--libs $(PKGS))
 
 CFLAGS_release := -O2 -g
+# jemalloc keeps blocks of one size together, which finds in a large cache are faster by;
+# MALLOC_LIBS= leaves the C library's. Sanitizers have their own.
+MALLOC_LIBS    ?= -ljemalloc
+LIBS_release    = -Wl,--push-state,--no-as-needed $(MALLOC_LIBS) -Wl,--pop-state
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 CFLAGS_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
 CFLAGS_fuzz    := $(CFLAGS_asan) -fsanitize=fuzzer-no-link
 ALL_CFLAGS  = -std=gnu17 -D_GNU_SOURCE -I. $(WARN) $(WERROR) $(CFLAGS_$(VARIANT)) $(WT_CFLAGS) \
 	$(PKG_CFLAGS) $(CFLAGS)
-ALL_LIBS    = $(WT_LIBS) $(PKG_LIBS) -lbidgcc000 -lpthread -lm -ldl $(LDFLAGS)
+ALL_LIBS    = $(WT_LIBS) $(PKG_LIBS) -lbidgcc000 -lpthread -lm -ldl $(LIBS_$(VARIANT)) \
+	$(LDFLAGS)
 
 LIB_SRC  := $(filter-out server/main.c,$(wildcard base/*.c wire/*.c storage/*.c oplog/*.c query/*.c \
 	query/stages/*.c server/*.c server/commands/*.c))

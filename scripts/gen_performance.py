@@ -49,11 +49,11 @@ ratios within one run are worth comparing. {verdict}.
 After many inserts the rows lie in WiredTiger's skip lists, whose nodes are far apart in memory: with
 160,000 documents 42 to 47 % of the server's time goes to `__wt_search_insert` (perf); with 3,000 it is
 a tenth of the instructions. The same finds after a restart, when the pages are compact, took 11.7 us of
-CPU instead of 17.1, and the process 51 MB instead of 179 (32 connections, on a busy machine). An
-allocator that keeps small blocks of one size together gives most of that, too. Of 20 runs each, in turn
-and on a busy machine, median and least: 22.9 and 19.2 us with glibc's, 16.6 and 11.8 with jemalloc, 17.0
-and 12.2 with tcmalloc (see [running.md](running.md)). Smaller pages (`memory_page_max`) gave nothing that
-could be told from noise.
+CPU instead of 17.1, and the process 51 MB instead of 179 (32 connections, on a busy machine). Part of that
+is gained back by jemalloc, which keeps blocks of one size together and which the release build is linked
+to. Of 20 runs each, in turn and on a busy machine, median and least: 22.9 and 19.2 us with glibc's
+allocator, 16.6 and 11.8 with jemalloc, 17.0 and 12.2 with tcmalloc. Smaller pages (`memory_page_max`)
+gave nothing that could be told from noise.
 
 A find touches 904 lines of code of 64 bytes, 276 of them WiredTiger's; the echo touches 132 (callgrind
 with `--dump-instr=yes`). Where requests come one by one and the processor's caches are cold, that weighs

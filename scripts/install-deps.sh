@@ -7,7 +7,7 @@ set -eu
 case "${1:-}" in
 build)
     packages="gcc make libc6-dev pkg-config libwiredtiger-dev libbson-dev libssl-dev
-        libpcre2-dev libyaml-dev libintelrdfpmath-dev tzdata"
+        libpcre2-dev libyaml-dev libintelrdfpmath-dev libjemalloc-dev tzdata"
     [ -z "${WT_PREFIX:-}" ] || packages=$(echo "$packages" | sed 's/libwiredtiger-dev//')
     ;;
 test) packages="libcmocka-dev libmongoc-dev python3 python3-venv" ;;

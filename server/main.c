@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Start and stop of runneld. */
 #include <errno.h>
-#include <malloc.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stddef.h>
@@ -18,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "server/cursors.h"
 #include "server/executor.h"
@@ -185,14 +185,6 @@ static void raise_file_limit(void)
     }
 }
 
-/* Large replies grow by remapping pages, without a copy, and go back to the system when they are
- * sent; what is smaller stays with the process, which does not fault it in again and again. */
-static void tune_malloc(void)
-{
-    (void)mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
-    (void)mallopt(M_TRIM_THRESHOLD, 4 * 1024 * 1024);
-}
-
 static void block_signals(sigset_t *set)
 {
     sigemptyset(set);
@@ -252,13 +244,13 @@ static void server_fini(struct server *s)
 }
 
 /* The allocator keeps what was freed for the next burst; past this it is given back. */
-#define KEPT_BYTES   (128u * 1024 * 1024)
+#define KEPT_BYTES   (128 * 1024 * 1024)
 #define LOOK_SECONDS 60
 
 /*
- * In the first second without a request after some with, and once a minute. Looking at the
- * allocator holds its locks while it walks all free pieces, some ten milliseconds of a large heap;
- * and a busy server would use the memory again anyway.
+ * In the first second without a request after some with, and once a minute. Looking at the C
+ * library's allocator holds its locks while it walks all free pieces, some ten milliseconds of a
+ * large heap; and a busy server would use the memory again anyway.
  */
 static void give_memory_back(struct server *s)
 {
@@ -270,10 +262,8 @@ static void give_memory_back(struct server *s)
 
     if (idle && !was_idle)
         arena_give_back();
-    if ((idle && !was_idle) || ++seconds % LOOK_SECONDS == 0) {
-        if (mallinfo2().fordblks > KEPT_BYTES)
-            malloc_trim(0);
-    }
+    if ((idle && !was_idle) || ++seconds % LOOK_SECONDS == 0)
+        heap_give_back(KEPT_BYTES);
     was_idle = idle;
     last = requests;
 }
@@ -340,7 +330,7 @@ int main(int argc, char **argv)
 
     block_signals(&signals);
     raise_file_limit();
-    tune_malloc();
+    heap_tune();
     if (settings_parse(&server.settings, argc, argv, &err) != 0) {
         fprintf(stderr, "runneld: %s\n", err.text);
         return EXIT_FAILURE;

@@ -381,6 +381,7 @@ def test_server_status_tells_who_waits(client, db):
     assert status["executor"]["workers"] > 0 and status["executor"]["stuck"] == 0
     memory = status["memory"]
     assert 0 <= memory["heapUsedBytes"] <= memory["heapBytes"] and memory["mappedBytes"] >= 0
+    assert memory["allocator"] in ("jemalloc", "libc")
     assert memory["heapUsedBytes"] > 0 or SANITIZED, "a sanitizer has an allocator of its own"
 
 

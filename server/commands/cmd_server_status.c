@@ -4,13 +4,13 @@
  * in MongoDB's (alphabetical) order, mem and metrics last. {serverStatus: 1, repl: 0} leaves a
  * section out.
  */
-#include <malloc.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/heap.h"
 #include "query/change_stream.h"
 #include "query/txn.h"
 #include "server/command.h"
@@ -286,8 +286,9 @@ static void section_repl(struct request *rq, struct bw *w)
 static void section_runnel(struct request *rq, struct bw *w)
 {
     struct executor_stats es;
-    struct mallinfo2 m = mallinfo2();
+    struct heap_stats m;
 
+    heap_stats(&m);
     executor_stats(rq->server->executor, &es);
     bw_doc_begin(w, "executor");
     stats_int(w, "workers", es.workers);
@@ -297,9 +298,10 @@ static void section_runnel(struct request *rq, struct bw *w)
     stats_int(w, "parked", COUNTER(rq, parked));
     bw_end(w);
     bw_doc_begin(w, "memory");
-    bw_i64(w, "heapBytes", (int64_t)m.arena);
-    bw_i64(w, "heapUsedBytes", (int64_t)m.uordblks);
-    bw_i64(w, "mappedBytes", (int64_t)m.hblkhd);
+    bw_str(w, "allocator", m.allocator);
+    bw_i64(w, "heapBytes", m.heap_bytes);
+    bw_i64(w, "heapUsedBytes", m.used_bytes);
+    bw_i64(w, "mappedBytes", m.mapped_bytes);
     bw_end(w);
 }
 
