@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -192,12 +193,24 @@ static void write_truncated(struct bw *w, const char *text, struct bv comment)
     bw_end(w);
 }
 
-/* Under the connection's mutex, which keeps the message where it is. */
-static void write_command(const struct listing *l, const struct conn *c, bool with_ns)
+/* Under the connection's mutex, which keeps the message where it is. NULL: none to be seen. */
+static const struct command *command_of(const struct conn *c)
+{
+    const char *name = c->shown == NULL ? NULL : wire_peek_command(c->shown, c->shown_len);
+
+    return name == NULL ? NULL : command_find(name);
+}
+
+/* A getMore is one from its first step on, before it has its cursor. */
+static bool is_getmore(const struct command *cmd, const struct cursor_row *r)
+{
+    return r != NULL || (cmd != NULL && strcmp(cmd->name, "getMore") == 0);
+}
+
+static void write_command(const struct listing *l, const struct conn *c, const struct command *cmd,
+                          bool with_ns)
 {
     struct arena *a = &l->self->op.arena;
-    const char *name = c->shown == NULL ? NULL : wire_peek_command(c->shown, c->shown_len);
-    const struct command *cmd = name == NULL ? NULL : command_find(name);
     struct bv body;
 
     if (cmd == NULL || (cmd->flags & CMD_SECRET) != 0)
@@ -236,13 +249,14 @@ static void write_op(void *arg, struct conn *c, struct request *rq)
     if (rq != NULL) {
         const struct cursor_row *r = cursor_of(l, rq);
         const struct transaction_row *t = txn_of(l, rq);
+        const struct command *cmd = command_of(c);
         int64_t us = clock_mono_us() - c->rq_since_us;
 
         bw_i64(w, "opid", c->id);
         bw_i64(w, "secs_running", us / 1000000);
         bw_i64(w, "microsecs_running", us);
-        bw_str(w, "op", r == NULL ? "command" : "getmore");
-        write_command(l, c, r == NULL);
+        bw_str(w, "op", is_getmore(cmd, r) ? "getmore" : "command");
+        write_command(l, c, cmd, r == NULL);
         if (t != NULL)
             write_txn(w, t);
         if (r != NULL)
