@@ -22,8 +22,7 @@ struct heap_stats {
 /* Before the first thread starts. */
 void heap_tune(void);
 
-/* Any thread. With the C library's allocator this holds its locks while it walks all free pieces.
- */
+/* Any thread. The C library's allocator holds its locks meanwhile, and walks all free pieces. */
 void heap_stats(struct heap_stats *ret);
 
 /* Gives free_bytes back to the system when they are more than kept. Any thread; costs what

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -12,6 +11,7 @@
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/server.h"
+#include "server/top.h"
 #include "server/transactions.h"
 
 struct listing {
@@ -204,9 +204,10 @@ static const struct command *command_of(const struct conn *c)
 /* A getMore is one from its first step on, before it has its cursor. */
 static bool is_getmore(const struct command *cmd, const struct cursor_row *r)
 {
-    return r != NULL || (cmd != NULL && strcmp(cmd->name, "getMore") == 0);
+    return r != NULL || (cmd != NULL && top_kind_of(cmd->name) == TOP_GETMORE);
 }
 
+/* Under the connection's mutex; cmd: command_of(c). */
 static void write_command(const struct listing *l, const struct conn *c, const struct command *cmd,
                           bool with_ns)
 {

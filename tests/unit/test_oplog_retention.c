@@ -17,22 +17,23 @@ static struct oplog_stats stats(struct db *d)
 }
 
 /* Waits for the keeper: entries at most n. */
-static void await_entries(struct db *d, int64_t n)
+static int64_t entries_of(struct db *d)
 {
-    int64_t give_up_us = clock_mono_us() + 10 * 1000000;
-
-    while (stats(d).entries > n && clock_mono_us() < give_up_us)
-        usleep(2000);
-    assert_in_range(stats(d).entries, 1, n);
+    return stats(d).entries;
 }
 
-static void await_bytes(struct db *d, int64_t n)
+static int64_t bytes_of(struct db *d)
+{
+    return stats(d).bytes;
+}
+
+static void await_at_most(struct db *d, int64_t (*figure)(struct db *d), int64_t n)
 {
     int64_t give_up_us = clock_mono_us() + 10 * 1000000;
 
-    while (stats(d).bytes > n && clock_mono_us() < give_up_us)
+    while (figure(d) > n && clock_mono_us() < give_up_us)
         usleep(2000);
-    assert_in_range(stats(d).bytes, 1, n);
+    assert_in_range(figure(d), 1, n);
 }
 
 static void fill(struct db *d, struct op *op, int64_t from, int64_t n, size_t pad)
@@ -79,7 +80,7 @@ static void the_entry_limit_holds(void **state)
         op.wrote_optime = 0;
         db_open(&d, memory, &o);
         fill(&d, &op, 0, 1000, 0);
-        await_entries(&d, 220); /* and one segment */
+        await_at_most(&d, entries_of, 220); /* and one segment */
         assert_true(stats(&d).entries >= 180);
         assert_true(stats(&d).last == op.wrote_optime);
         assert_false(oplog_complete(d.oplog));
@@ -100,7 +101,7 @@ static void the_byte_limit_holds(void **state)
     o.size_bytes = 100 * 1000;
     db_open(&d, false, &o);
     fill(&d, &op, 0, 1000, 1000);
-    await_bytes(&d, 112 * 1000); /* and one segment */
+    await_at_most(&d, bytes_of, 112 * 1000); /* and one segment */
     assert_true(stats(&d).bytes >= 88 * 1000);
     db_remove(&d);
     op_fini(&op);
@@ -120,7 +121,7 @@ static void the_time_limit_holds(void **state)
     assert_true(stats(&d).entries >= 50);
     usleep(100 * 1000); /* a tenth of the limit: the open segment ends */
     fill(&d, &op, 50, 1, 0);
-    await_entries(&d, 1); /* the newest stays, however old */
+    await_at_most(&d, entries_of, 1); /* the newest stays, however old */
     usleep(100 * 1000);
     assert_true(stats(&d).entries == 1);
     assert_true(oplog_oldest(d.oplog) == op.wrote_optime);
@@ -147,7 +148,7 @@ static void limits_change_at_run_time(void **state)
     oplog_get_limits(d.oplog, &got_bytes, &got_seconds, &got_entries);
     assert_true(got_bytes == bytes && got_seconds == seconds && got_entries == entries);
     fill(&d, &op, 0, 500, 0);
-    await_entries(&d, 56);
+    await_at_most(&d, entries_of, 56);
     db_remove(&d);
     op_fini(&op);
 }
