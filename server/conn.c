@@ -125,13 +125,13 @@ static enum conn_input next_buffered(struct conn *c, struct error *err, const ui
 }
 
 enum conn_input conn_next_message(struct conn *c, uint8_t *scratch, struct error *err,
-                                  const uint8_t **ret, size_t *ret_len, bool *ret_dry)
+                                  const uint8_t **ret, size_t *ret_len)
 {
     struct wire_header h = {0};
     enum wire_frame frame;
     ssize_t n;
 
-    *ret_dry = false;
+    c->dry = false;
     if (c->in != NULL)
         return next_buffered(c, err, ret, ret_len);
     n = transport_read(&c->transport, scratch, CONN_SCRATCH_BYTES);
@@ -142,7 +142,7 @@ enum conn_input conn_next_message(struct conn *c, uint8_t *scratch, struct error
     if (frame == WIRE_FRAME_DONE && h.length == n) {
         *ret = scratch;
         *ret_len = (size_t)n;
-        *ret_dry = n < CONN_SCRATCH_BYTES && !transport_pending(&c->transport);
+        c->dry = n < CONN_SCRATCH_BYTES && !transport_pending(&c->transport);
         return INPUT_MESSAGE;
     }
     if (frame == WIRE_FRAME_BAD || frame == WIRE_FRAME_HTTP)
@@ -298,7 +298,7 @@ void conn_clear(struct conn *c)
     c->client = NULL;
     mutex_unlock(&c->mx);
     c->me = NULL;
-    c->local = c->close_when_sent = false;
+    c->local = c->close_when_sent = c->dry = false;
 }
 
 const char *conn_me(struct conn *c)

@@ -7,11 +7,17 @@
  * event takes it over. BUSY: a worker, the run queue, or its parked request. Only the owner
  * touches it, but for the fields under `mx`, by which others find and interrupt its request.
  *
+ * Edges. epoll tells of a change once. One that comes while the connection is BUSY is kept in
+ * `edges`: the owner looks there before it arms, and reads on if there is one. It may be of bytes
+ * that have been read since; only that the client has hung up stays true, and stays there.
+ *
  * Structs are recycled and never freed while the executor lives, so an event that was fetched for
  * a connection already closed finds another generation and is dropped.
  */
 #ifndef RUNNEL_SERVER_CONN_H
 #define RUNNEL_SERVER_CONN_H
+
+#include <sys/epoll.h>
 
 #include "base/bv.h"
 #include "base/mutex.h"
@@ -23,13 +29,17 @@ struct server;
 
 enum conn_state { CONN_FREE, CONN_ARMED, CONN_BUSY };
 
+#define CONN_HANG_UP ((uint32_t)EPOLLRDHUP | EPOLLHUP | EPOLLERR)
+
 struct conn {
     struct mutex mx;
     enum conn_state state; /* mx */
     uint32_t gen;          /* mx */
     bool hung_up;          /* mx: the client is gone */
     bool streaming;        /* mx: an exhaust series is on, the client must be silent */
-    bool watched;          /* mx: BUSY, and epoll tells of a hang-up */
+    bool watched;          /* mx: BUSY, and a hang-up interrupts the request */
+    uint32_t edges;        /* mx: EPOLLIN and CONN_HANG_UP that came and wait for the owner */
+    bool output_only;      /* mx: epoll tells of room for output, and of nothing else */
     bool sheltered;        /* mx: its request is a write, which goes on without the client */
     struct request *rq;    /* mx; the owner may read it without */
     const uint8_t *shown;  /* mx: its message, while the bytes stay; NULL: not now */
@@ -55,6 +65,7 @@ struct conn {
     uint8_t *client; /* hello's client document, or NULL */
     char *app_name;  /* from it, or NULL */
     bool close_when_sent;
+    bool dry; /* all that had come was read with the last message */
 };
 
 enum { CONN_SCRATCH_BYTES = 64 * 1024 };
@@ -67,11 +78,10 @@ enum conn_input {
 
 /*
  * The next message. It lies in the scratch memory or in c->in and stays there until
- * conn_consume(). *ret_dry: everything that had arrived is now consumed, so there is no need to
- * read again before arming.
+ * conn_consume(). Sets c->dry when there is no need to read again before arming.
  */
 enum conn_input conn_next_message(struct conn *c, uint8_t *scratch, struct error *err,
-                                  const uint8_t **ret, size_t *ret_len, bool *ret_dry);
+                                  const uint8_t **ret, size_t *ret_len);
 /* Done with the message that conn_next_message() gave. If `keep` is set the caller needs it for
  * longer: it gets heap memory of its own (freed with free()), without a copy where that can be.
  * False: there is none, and nothing has changed. */

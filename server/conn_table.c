@@ -24,32 +24,95 @@
 
 enum { ACCEPT_TURNS = 64, LONG_REQUEST_US = 1000000 };
 
+/* What epoll tells of. While output is unsent, nothing else is looked at: not even that the client
+ * will say nothing more, which would come again and again. */
+#define INPUT_EVENTS  ((uint32_t)EPOLLIN | EPOLLRDHUP | EPOLLET)
+#define OUTPUT_EVENTS ((uint32_t)EPOLLOUT | EPOLLET)
+
 static uint64_t conn_key(const struct conn *c)
 {
     return c->slot | (uint64_t)c->gen << 32;
 }
 
-bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idle)
+/* Registers again: epoll looks anew, and tells of what is there already. */
+static void register_for(struct executor *ex, struct conn *c, uint32_t events)
 {
-    struct epoll_event ev = {.events = events | EPOLLRDHUP | EPOLLONESHOT};
-    bool ok;
-    int rc;
+    struct epoll_event ev = {.events = events, .data.u64 = conn_key(c)};
+    int rc = epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
+
+    ASSERT(rc == 0); /* the socket is open */
+    c->output_only = events == OUTPUT_EVENTS;
+}
+
+enum armed executor_arm(struct executor *ex, struct conn *c)
+{
+    enum armed armed = ARMED;
 
     mutex_lock(&c->mx);
-    ev.data.u64 = conn_key(c);
-    ok = !idle || (events & EPOLLIN) == 0 || !atomic_load(&ex->stopping);
-    if (ok) {
-        if (idle) {
-            conn_note_progress(c);
-            c->state = CONN_ARMED;
-        }
-        c->watched = !idle;
-        atomic_store_explicit(&c->look, idle && c->amid_since_us != 0, memory_order_relaxed);
-        rc = epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
-        ASSERT(rc == 0); /* the socket is open */
+    if (c->edges != 0)
+        armed = ARM_AGAIN;
+    else if (atomic_load(&ex->stopping))
+        armed = ARM_STOPPING;
+    c->edges &= CONN_HANG_UP;
+    c->dry = c->watched = false;
+    if (armed == ARMED) {
+        conn_note_progress(c);
+        c->state = CONN_ARMED;
+        if (c->output_only)
+            register_for(ex, c, INPUT_EVENTS);
     }
+    atomic_store_explicit(&c->look, c->amid_since_us != 0, memory_order_relaxed);
     mutex_unlock(&c->mx);
-    return ok;
+    return armed;
+}
+
+void executor_arm_for_output(struct executor *ex, struct conn *c)
+{
+    mutex_lock(&c->mx);
+    conn_note_progress(c);
+    c->watched = false;
+    c->state = CONN_ARMED;
+    register_for(ex, c, OUTPUT_EVENTS);
+    atomic_store_explicit(&c->look, c->amid_since_us != 0, memory_order_relaxed);
+    mutex_unlock(&c->mx);
+}
+
+/* Whether there are bytes to read: an edge may be of some that have been read. */
+static bool has_input(struct conn *c)
+{
+    char byte;
+
+    return recv(c->transport.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Under mx, of a BUSY connection: whoever allowed an exhaust series must be silent until its end.
+ */
+static void interrupt_if_gone(struct conn *c)
+{
+    bool gone = (c->edges & CONN_HANG_UP) != 0;
+
+    if (c->streaming && (c->edges & EPOLLIN) != 0)
+        gone |= has_input(c);
+    if (!gone || !c->watched || c->sheltered || c->rq == NULL)
+        return;
+    c->hung_up = true;
+    request_interrupt(c->rq, ERR_CLIENT_DISCONNECT);
+}
+
+/* Under mx, of a BUSY connection. */
+static void watch(struct executor *ex, struct conn *c)
+{
+    c->watched = true;
+    if (c->output_only)
+        register_for(ex, c, INPUT_EVENTS);
+    interrupt_if_gone(c);
+}
+
+void executor_watch(struct executor *ex, struct conn *c)
+{
+    mutex_lock(&c->mx);
+    watch(ex, c);
+    mutex_unlock(&c->mx);
 }
 
 void executor_close(struct executor *ex, struct conn *c)
@@ -59,6 +122,8 @@ void executor_close(struct executor *ex, struct conn *c)
     c->state = CONN_FREE;
     c->gen++;
     c->hung_up = c->streaming = c->watched = false;
+    c->output_only = false;
+    c->edges = 0;
     mutex_unlock(&c->mx);
     epoll_ctl(ex->epoll_fd, EPOLL_CTL_DEL, c->transport.fd, NULL);
     transport_close(&c->transport);
@@ -128,7 +193,7 @@ static void admit(struct executor *ex, int fd, const struct sockaddr_storage *pe
 {
     struct server *s = ex->server;
     struct conn *c = atomic_load(&ex->stopping) ? NULL : conn_take(ex);
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT};
+    struct epoll_event ev = {.events = INPUT_EVENTS};
     int one = 1;
 
     if (c == NULL) {
@@ -181,8 +246,7 @@ static void accept_some(struct executor *ex, int i)
         epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, ex->listeners[i], &ev);
 }
 
-/* An event of a connection: takes it over if it was armed; else its request is waiting and the
- * client has hung up, or spoken out of turn. True: the caller owns it now. */
+/* An event of a connection: takes it over if it was armed. True: the caller owns it now. */
 static bool claim(struct executor *ex, uint64_t key, uint32_t events, struct conn **ret)
 {
     struct conn *c = ex->conns[(uint32_t)key];
@@ -190,16 +254,14 @@ static bool claim(struct executor *ex, uint64_t key, uint32_t events, struct con
 
     mutex_lock(&c->mx);
     if (c->gen == (uint32_t)(key >> 32)) {
-        c->watched = false; /* an event comes once */
         atomic_store_explicit(&c->look, true, memory_order_relaxed);
-        if (c->state == CONN_ARMED) {
+        mine = c->state == CONN_ARMED;
+        /* A hang-up is kept in any case, so that the owner reads on to the end of the input. */
+        c->edges |= events & (mine ? CONN_HANG_UP : CONN_HANG_UP | EPOLLIN);
+        if (mine)
             c->state = CONN_BUSY;
-            mine = true;
-        } else if (c->state == CONN_BUSY && c->rq != NULL && !c->sheltered &&
-                   ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || c->streaming)) {
-            c->hung_up = true;
-            request_interrupt(c->rq, ERR_CLIENT_DISCONNECT);
-        }
+        else
+            interrupt_if_gone(c);
     }
     mutex_unlock(&c->mx);
     *ret = c;
@@ -242,14 +304,10 @@ void executor_listen(struct executor *ex, int fd)
         abort();
 }
 
-/* Closes a client that has stopped within a message. And:
- * a request that parks is armed for hang-up by its runner; one that just goes on is not, since that
- * would cost every short request a system call. */
+/* Closes a client that has stopped within a message. And a hang-up interrupts what runs for long,
+ * as it does what is parked; what is short is done, and its reply is lost or read. */
 static void watch_conn(struct executor *ex, struct conn *c)
 {
-    struct request *rq = c->rq;
-    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = conn_key(c)};
-
     if (c->state == CONN_ARMED && conn_stalled(c, clock_mono_us())) {
         c->amid_since_us = 0;
         atomic_fetch_add(&ex->server->counters.stalled, 1);
@@ -257,11 +315,9 @@ static void watch_conn(struct executor *ex, struct conn *c)
         log_event(LOG_INFO, "network", "client stopped within a message: connection closed",
                   {"conn", LOG_NUM(c->id)}, );
     }
-    if (c->state == CONN_BUSY && rq != NULL && !c->watched && !c->streaming && !c->sheltered &&
-        clock_mono_us() - c->rq_since_us > LONG_REQUEST_US) {
-        c->watched = true;
-        epoll_ctl(ex->epoll_fd, EPOLL_CTL_MOD, c->transport.fd, &ev);
-    }
+    if (c->state == CONN_BUSY && c->rq != NULL && !c->watched && !c->streaming && !c->sheltered &&
+        clock_mono_us() - c->rq_since_us > LONG_REQUEST_US)
+        watch(ex, c);
 }
 
 /* Of thousands of connections nearly all are idle or parked. */

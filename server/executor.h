@@ -2,8 +2,9 @@
 /*
  * Threads that run requests (decision D4, trap T14).
  *
- * Workers share one epoll instance with one-shot arming. Whichever worker gets a readable
- * connection frames one message, runs it to its end and writes the reply (serve.c). A request that
+ * Workers share one epoll instance, which tells of edges: a connection is registered once, and a
+ * request costs no call for it. Whichever worker gets a readable connection frames one message,
+ * runs it to its end and writes the reply (serve.c). A request that
  * must wait is parked and costs no thread; whoever wakes it puts its connection on the run queue,
  * from which any worker continues it. While all workers are busy and none finishes, the pool grows
  * to a limit, and one reserved worker takes the connections in turn: it answers commands marked
@@ -70,9 +71,19 @@ void executor_stats(struct executor *ex, struct executor_stats *ret);
  * to be looked at. */
 void executor_queue(struct executor *ex, struct conn *c);
 void executor_queue_schema(struct executor *ex, struct conn *c);
-/* Gives the connection to epoll until `events`; false: the executor is stopping and the caller
- * must close it. Without `idle` the connection stays BUSY (a parked request, armed for hang-up). */
-bool executor_arm(struct executor *ex, struct conn *c, uint32_t events, bool idle);
+enum armed {
+    ARMED,        /* epoll owns it */
+    ARM_AGAIN,    /* something has come meanwhile: look again, then arm */
+    ARM_STOPPING, /* the executor stops: close it */
+};
+/* Gives a connection without a request, all whose input has been read, to epoll until there is
+ * more. */
+enum armed executor_arm(struct executor *ex, struct conn *c);
+/* Gives a connection to epoll until its client takes more of the output. */
+void executor_arm_for_output(struct executor *ex, struct conn *c);
+/* From now on a hang-up, also one that has been, interrupts the request of c, which the caller owns
+ * and parks; in an exhaust series, so does anything that the client says. */
+void executor_watch(struct executor *ex, struct conn *c);
 /* The owner closes the connection. Its request, if any, has been freed. */
 void executor_close(struct executor *ex, struct conn *c);
 void executor_timer_set(struct executor *ex, struct request *rq, int64_t when_us);

@@ -73,8 +73,8 @@ bool conn_table_event(struct executor *ex, uint64_t key, uint32_t events, struct
 /* Refuses new connections; closes the idle ones and interrupts what the others wait for. */
 void conn_table_refuse(struct executor *ex);
 void conn_table_stop_idle(struct executor *ex);
-/* Once a second: closes clients that have stopped within a message, and arms the connections of
- * requests that run for long, so that a client's hang-up interrupts them. */
+/* Once a second: closes clients that have stopped within a message, and lets a hang-up interrupt
+ * requests that run for long. */
 void conn_table_watch(struct executor *ex);
 /* No thread is left. */
 void conn_table_fini(struct executor *ex);

@@ -64,11 +64,19 @@ static void close_conn(struct worker *w, struct conn *c)
     executor_close(w->ex, c);
 }
 
-/* Arms an idle connection, or closes it when the server stops. */
-static void arm(struct worker *w, struct conn *c, uint32_t events)
+/* Waits for input, or closes the connection when the server stops. False: there is more already. */
+static bool arm(struct worker *w, struct conn *c)
 {
-    if (!executor_arm(w->ex, c, events, true))
+    switch (executor_arm(w->ex, c)) {
+    case ARM_AGAIN:
+        return false;
+    case ARM_STOPPING:
         close_conn(w, c);
+        break;
+    case ARMED:
+        break;
+    }
+    return true;
 }
 
 static int32_t next_request_id(void)
@@ -236,7 +244,7 @@ static bool park(struct worker *w, struct conn *c, struct request *rq, enum wake
         if (op->ends_with_client && !rq->more_to_come_in)
             set_sheltered(c, false);
         if (!c->sheltered)
-            executor_arm(w->ex, c, EPOLLRDHUP | (rq->exhaust ? (uint32_t)EPOLLIN : 0), false);
+            executor_watch(w->ex, c);
     } else if (rq->ack_deadline_us != 0) {
         executor_timer_set(w->ex, rq, rq->ack_deadline_us);
     }
@@ -313,7 +321,7 @@ static bool after_reply(struct worker *w, struct conn *c, struct request *rq,
             *ret_again = true;
             return true;
         }
-        arm(w, c, EPOLLOUT); /* serve_conn() goes on with the request */
+        executor_arm_for_output(w->ex, c); /* serve_conn() goes on with the request */
         return false;
     }
     c->close_when_sent = rq->close_after;
@@ -321,7 +329,7 @@ static bool after_reply(struct worker *w, struct conn *c, struct request *rq,
     executor_progress(w->ex);
     if (output == OUTPUT_SENT)
         return true;
-    arm(w, c, EPOLLOUT);
+    executor_arm_for_output(w->ex, c);
     return false;
 }
 
@@ -385,6 +393,10 @@ static bool advance(struct worker *w, struct conn *c)
             if (park(w, c, rq, &reason))
                 return false;
             unpark(w, rq);
+            if (gone(c)) {
+                close_conn(w, c);
+                return false;
+            }
             if (rq->phase != REQUEST_RUN)
                 break;
             request_rerun(rq, reason);
@@ -444,7 +456,7 @@ static bool flush(struct worker *w, struct conn *c)
         close_conn(w, c);
         return false;
     case OUTPUT_PENDING:
-        arm(w, c, EPOLLOUT);
+        executor_arm_for_output(w->ex, c);
         return false;
     default:
         close_conn(w, c);
@@ -471,10 +483,9 @@ void serve_conn(struct worker *w, struct conn *c)
         return;
     if (c->rq != NULL && !advance(w, c))
         return;
-    for (int turn = 0;; turn++) {
+    for (int turn = 0; !c->dry || !arm(w, c); turn++) {
         const uint8_t *msg;
         size_t len;
-        bool dry;
         struct request *rq;
         const char *name;
         const struct command *cmd;
@@ -487,9 +498,12 @@ void serve_conn(struct worker *w, struct conn *c)
             executor_queue(w->ex, c);
             return;
         }
-        switch (conn_next_message(c, w->scratch, &err, &msg, &len, &dry)) {
+        switch (conn_next_message(c, w->scratch, &err, &msg, &len)) {
         case INPUT_NONE:
-            arm(w, c, c->transport.wants_write ? EPOLLOUT : EPOLLIN);
+            if (c->transport.wants_write)
+                executor_arm_for_output(w->ex, c);
+            else if (!arm(w, c))
+                continue;
             return;
         case INPUT_CLOSED:
             if (err.code != 0)
@@ -508,9 +522,5 @@ void serve_conn(struct worker *w, struct conn *c)
         attach(c, rq, cmd);
         if (hand_on(w, c, rq, cmd) || !advance(w, c))
             return;
-        if (dry) {
-            arm(w, c, EPOLLIN);
-            return;
-        }
     }
 }

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The executor seen from outside: a stuck pool, slow readers, pipelining, hang-ups."""
 
+import os
+import pathlib
+import socket
 import time
 
 import bson
@@ -8,7 +11,7 @@ import pymongo
 import pytest
 from bson.int64 import Int64
 
-from raw import MORE_TO_COME, RawClient, op_msg
+from raw import EXHAUST_ALLOWED, MORE_TO_COME, RawClient, op_msg
 from server import Server
 
 pytestmark = pytest.mark.concurrent
@@ -114,6 +117,118 @@ def test_client_that_hangs_up_frees_its_wait(server):
         assert doc["code"] == 43
 
 
+def watch(raw, coll, flags=0):
+    """A change stream's first getMore, as bytes; it would wait for a minute."""
+    reply = raw.command({"aggregate": coll, "pipeline": [{"$changeStream": {}}], "cursor": {}}, "t")
+    more = {"getMore": Int64(reply["cursor"]["id"]), "collection": coll, "maxTimeMS": 60000, "$db": "t"}
+    return op_msg(more, flags=flags)
+
+
+def settled(admin, read, want):
+    """Waits until read(serverStatus) is what is wanted."""
+    deadline = time.monotonic() + 20
+    while (got := read(admin.command({"serverStatus": 1}))) != want:
+        assert time.monotonic() < deadline, f"{got}, not {want}"
+
+
+def test_who_hangs_up_with_his_request_waits_for_nothing(server):
+    """The end of what a client sends may be there before its request has begun to wait."""
+    with RawClient(server.port) as admin:
+        settled(admin, lambda s: s["metrics"]["cursor"]["open"]["pinned"], 0)
+        before = admin.command({"serverStatus": 1})
+        for i in range(50):
+            with RawClient(server.port) as raw:
+                more = watch(raw, f"gone{i % 5}")
+                raw.sock.sendall(more)
+                raw.sock.shutdown(socket.SHUT_WR)
+        for read in (lambda s: s["connections"]["current"], lambda s: s["metrics"]["cursor"]["open"]["total"]):
+            settled(admin, read, read(before))
+
+
+def test_what_was_asked_with_the_last_word_is_answered(server):
+    """A client that says no more may still read."""
+    with RawClient(server.port) as admin:
+        before = admin.command({"serverStatus": 1})["connections"]["current"]
+        for i in range(50):
+            with RawClient(server.port) as raw:
+                raw.send(op_msg({"insert": "last", "documents": [{}], "$db": "t"}))
+                raw.send(op_msg({"count": "last", "$db": "t"}))
+                raw.sock.shutdown(socket.SHUT_WR)
+                assert raw.receive().doc["n"] == 1
+                assert raw.receive().doc["n"] == i + 1
+                assert raw.closed()
+        settled(admin, lambda s: s["connections"]["current"], before)
+
+
+def test_what_comes_while_a_request_works_or_waits_is_served_behind_it(server):
+    with RawClient(server.port) as raw, RawClient(server.port) as admin:
+        assert raw.command({"create": "behind"}, "t")["ok"] == 1
+        more = watch(raw, "behind")
+        raw.send(more)
+        settled(admin, lambda s: s["metrics"]["cursor"]["open"]["pinned"], 1)
+        raw.send(op_msg({"ping": 1, "$db": "admin"}))
+        assert raw.silent(0.1)
+        admin.send(op_msg({"insert": "behind", "documents": [{"_id": 1}], "$db": "t"}))
+        assert admin.receive().doc["n"] == 1
+        event = raw.receive().doc["cursor"]["nextBatch"][0]
+        assert event["documentKey"] == {"_id": 1}
+        assert raw.receive().doc["ok"] == 1
+        assert raw.ping() == 1.0
+
+
+def test_a_hang_up_while_a_request_works_closes_behind_it(server):
+    with RawClient(server.port) as admin:
+        assert admin.command({"insert": "worked", "documents": [{}]}, "t")["ok"] == 1
+        before = admin.command({"serverStatus": 1})["connections"]["current"]
+        assert admin.command({"runnelFault": "storageWrite:wait"})["ok"] == 1
+        with RawClient(server.port) as raw:
+            raw.send(op_msg({"insert": "worked", "documents": [{}], "$db": "t"}))
+            while admin.command({"runnelFault": "storageWrite:wait"})["hits"] < 1:
+                pass
+        assert admin.command({"runnelFault": "off"})["ok"] == 1
+        settled(admin, lambda s: s["connections"]["current"], before)
+        assert admin.command({"count": "worked"}, "t")["n"] == 2
+
+
+def test_an_exhaust_series_that_had_to_wait_for_its_reader_ends_with_him(server):
+    with RawClient(server.port) as admin:
+        settled(admin, lambda s: s["metrics"]["cursor"]["open"]["pinned"], 0)
+        with RawClient(server.port) as raw:
+            more = watch(raw, "series", flags=EXHAUST_ALLOWED)
+            documents = [{"_id": i, "x": "x" * (1 << 20)} for i in range(12)]
+            assert admin.command({"insert": "series", "documents": documents}, "t")["n"] == 12
+            raw.send(more)
+            settled(admin, lambda s: s["network"]["unsentBytes"] > 0, True)
+            reply = raw.receive()
+            assert reply.more_to_come and len(reply.doc["cursor"]["nextBatch"]) == 12
+            settled(admin, lambda s: s["runnel"]["executor"]["parked"], 1)
+        settled(admin, lambda s: s["metrics"]["cursor"]["open"]["pinned"], 0)
+
+
+def test_waiting_for_a_slow_reader_costs_nothing(server):
+    """One who has more to say meanwhile, or will say nothing more, is no reason to look again and again."""
+    def cpu_seconds():
+        fields = pathlib.Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    with RawClient(server.port) as raw, RawClient(server.port) as half:
+        documents = [{"_id": i, "x": "x" * (1 << 20)} for i in range(12)]
+        assert raw.command({"insert": "slow", "documents": documents}, "t")["n"] == 12
+        find = op_msg({"find": "slow", "sort": {"_id": 1}, "batchSize": 12, "$db": "t"})
+        for client in (raw, half):
+            client.send(find)
+            client.send(find)
+        half.sock.shutdown(socket.SHUT_WR)
+        time.sleep(0.5)
+        began = cpu_seconds()
+        time.sleep(2)
+        assert cpu_seconds() - began < 1.0
+        for client in (raw, half):
+            for _ in range(2):
+                assert [d["_id"] for d in client.receive().doc["cursor"]["firstBatch"]] == list(range(12))
+        assert half.closed() and raw.ping() == 1.0
+
+
 def test_connections_come_and_go(server):
     with RawClient(server.port) as admin:
         before = admin.command({"serverStatus": 1})["connections"]["current"]
@@ -140,8 +255,6 @@ def test_idle_drivers_stay_quiet(server):
 
 
 def test_request_ids_chain_in_an_exhaust_series(server):
-    from raw import EXHAUST_ALLOWED
-
     with RawClient(server.port) as raw:
         raw.command({"insert": "ex", "documents": [{"_id": i} for i in range(10)]}, "t")
         cursor = raw.command({"find": "ex", "batchSize": 2}, "t")["cursor"]
