@@ -429,7 +429,7 @@ struct executor *executor_new(struct server *s)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
     ex->server = s;
-    ex->base_workers = cpus < 2 ? 4 : cpus > 14 ? 16 : (int)cpus + 2;
+    ex->base_workers = cpus < 2 ? 3 : cpus > 15 ? 16 : (int)cpus + 1;
     ex->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     ex->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     ex->conns = mem_must_zero(LIMIT_CONNECTIONS, sizeof(struct conn *));

@@ -23,11 +23,11 @@ import sections  # noqa: E402
 from results import Results, show  # noqa: E402
 from servers import NotAvailable, Runnel, peer_factory  # noqa: E402
 
-FULL = dict(seconds=0.8, repeats=3, connections=[1, 2, 4, 8, 16, 32, 64, 128, 256], docs=100_000,
+FULL = dict(seconds=0.8, repeats=3, delivery_repeats=7, connections=[1, 2, 4, 8, 16, 32, 64, 128, 256], docs=100_000,
             pairs=10, parked=[100, 1000, 10000], parked_series=[625, 1250, 2500, 5000],
             entries=5_000_000, steps=5, load_seconds=150, peer_entries=20_000, peer_docs=20_000, drain=100_000,
             scan=200_000, mix_seconds=9.0, starts=20, slow_peers=True)
-QUICK = dict(FULL, seconds=0.4, repeats=1, connections=[1, 8, 32, 256], docs=20_000, pairs=3,
+QUICK = dict(FULL, seconds=0.4, repeats=1, delivery_repeats=3, connections=[1, 8, 32, 256], docs=20_000, pairs=3,
              parked=[1000, 10000], parked_series=[], entries=500_000, steps=3, load_seconds=20,
              peer_entries=20_000, peer_docs=5_000, drain=100_000, scan=50_000, mix_seconds=6.0, starts=5,
              slow_peers=False)
@@ -89,6 +89,8 @@ class Bench:
             why = "it did not answer in time" if slow else str(e)[:160]
             self.results.note(f"{server.name} cannot do {workload}: {why}")
             return None
+        finally:
+            server.await_quiet()
 
 
 def name_of_peer(bench):
@@ -115,6 +117,14 @@ def run(bench, only):
         print(f"    {name}: {show(time.monotonic() - began)} s", flush=True)
 
 
+def chosen(names):
+    """The sections of --only; None: all."""
+    unknown = set(names.split(",")) - set(sections.ALL) if names else set()
+    if unknown:
+        sys.exit(f"no section {', '.join(sorted(unknown))}: there are {', '.join(sections.ALL)}")
+    return names.split(",") if names else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build/release", type=pathlib.Path)
@@ -125,9 +135,10 @@ def main():
     parser.add_argument("--note", help="what a reader of the result should know")
     parser.add_argument("--json", default="build/bench.json", type=pathlib.Path)
     args = parser.parse_args()
+    only = chosen(args.only)
     build = args.build.resolve()
     bench = Bench(build, QUICK if args.quick else FULL, peer_factory(build, args.peer))
-    run(bench, args.only.split(",") if args.only else None)
+    run(bench, only)
     if args.note:
         bench.results.note(args.note)
     command = "make bench" + (' BENCH_ARGS="--quick"' if args.quick else "")

@@ -2,6 +2,7 @@
 /* Ceilings of writing: the disk's syncs, and WiredTiger's batches. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/bare.h"
@@ -10,11 +11,24 @@
 
 enum { SYNC_BYTES = 4096, ENTRY_BYTES = DOC_BYTES + 133 };
 
-/* As the log is written: an append that makes the file longer, then fdatasync. */
+/* Until the i-th sync is due, if there is a rate; the time from which it counts. */
+static int64_t await_due(int64_t begin, uint64_t i, double rate)
+{
+    int64_t now = now_ns(), due = rate > 0 ? begin + (int64_t)((double)i * NS / rate) : now;
+    struct timespec ts = {due / NS, due % NS};
+
+    if (due > now)
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+    return due;
+}
+
+/* As the log is written: an append that makes the file longer, then fdatasync. One behind the
+ * other; or `rate` a second, each counted from when it was due, as deliveries are. */
 void run_sync(void)
 {
     static const char block[SYNC_BYTES];
     static struct hist h;
+    double rate = arg_num("rate", 0);
     int64_t begin = now_ns(), end = begin + (int64_t)(arg_num("seconds", 1) * NS), at = begin;
     char path[4096];
     int fd;
@@ -24,7 +38,7 @@ void run_sync(void)
     if (fd < 0)
         die(path);
     while (at < end) {
-        int64_t was = at;
+        int64_t was = await_due(begin, h.count, rate);
 
         if (write(fd, block, sizeof(block)) != sizeof(block) || fdatasync(fd) != 0)
             die("fdatasync");
