@@ -103,6 +103,7 @@ static void interrupt_if_gone(struct conn *c)
 static void watch(struct executor *ex, struct conn *c)
 {
     c->watched = true;
+    atomic_store_explicit(&c->look, false, memory_order_relaxed); /* an event comes without that */
     if (c->output_only)
         register_for(ex, c, INPUT_EVENTS);
     interrupt_if_gone(c);
