@@ -36,7 +36,9 @@ ratios within one run are worth comparing. {verdict}.
   parsed (`tests/bench/skeleton.c`); *echo*: the skeleton answering finds out of memory.
 - *bare WiredTiger*: the same rows through WiredTiger alone (`tests/bench/bare.c`); *bare sockets*: the
   same bytes over loopback.
-- A delivery latency counts from when the insert was due to be sent until its event is there.
+- A delivery latency counts from when the insert was due to be sent until its event is there; the sync that it
+  is judged by counts from when it was due, too. Both then have what the machine adds, be it of ours or not.
+- Beside watchers: two servers in turn, which change roles half-way, since of two alike one is a little faster.
 - Peer: {peer}, told to sync what it acknowledges, as we do (but for w:1, which syncs on neither
   side); on smaller data where the full size would take it minutes.
 
@@ -53,11 +55,20 @@ CPU instead of 17.1, and the process 51 MB instead of 179 (32 connections, on a 
 is gained back by jemalloc, which keeps blocks of one size together and which the release build is linked
 to. Of 20 runs each, in turn and on a busy machine, median and least: 22.9 and 19.2 us with glibc's
 allocator, 16.6 and 11.8 with jemalloc, 17.0 and 12.2 with tcmalloc. Smaller pages (`memory_page_max`)
-gave nothing that could be told from noise.
+gave nothing that could be told from noise; huge pages cost inserts more than they gave finds
+([0006](decisions/0006-edges.md)). Of the time that is left, the kernel has 47 %, WiredTiger 33 % (skip lists
+19 %), our code 11 %, the C library 8 % (perf, 32 connections, 160,000 documents).
 
 A find touches 904 lines of code of 64 bytes, 276 of them WiredTiger's; the echo touches 132 (callgrind
 with `--dump-instr=yes`). Where requests come one by one and the processor's caches are cold, that weighs
 more than the instructions do.
+
+## What limits a delivery
+
+Half of the events come as fast as a sync is made. Of the slow ones (4 ms and more, one in a hundred) a trace of
+the scheduler and the disk shows that no request to the disk took longer than 0.5 ms: a thread of the
+kernel (DAMON, which looks for memory that is not used) kept one of the two cores for 4 ms, and whoever was
+to run there, the client or the server, waited.
 
 ## How cost grows
 
