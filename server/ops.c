@@ -201,10 +201,17 @@ static const struct command *command_of(const struct conn *c)
     return name == NULL ? NULL : command_find(name);
 }
 
-/* A getMore is one from its first step on, before it has its cursor. */
-static bool is_getmore(const struct command *cmd, const struct cursor_row *r)
+/* What MongoDB calls the operation, from its first step on. */
+static const char *name_of(const struct command *cmd, const struct cursor_row *r)
 {
-    return r != NULL || (cmd != NULL && top_kind_of(cmd->name) == TOP_GETMORE);
+    static const char *const names[TOP_KINDS] = {
+        [TOP_QUERIES] = "query", [TOP_GETMORE] = "getmore", [TOP_INSERT] = "insert",
+        [TOP_UPDATE] = "update", [TOP_REMOVE] = "remove",   [TOP_COMMANDS] = "command",
+    };
+
+    if (r != NULL)
+        return names[TOP_GETMORE];
+    return names[cmd == NULL ? TOP_COMMANDS : top_kind_of(cmd->name)];
 }
 
 /* Under the connection's mutex; cmd: command_of(c). */
@@ -256,7 +263,7 @@ static void write_op(void *arg, struct conn *c, struct request *rq)
         bw_i64(w, "opid", c->id);
         bw_i64(w, "secs_running", us / 1000000);
         bw_i64(w, "microsecs_running", us);
-        bw_str(w, "op", is_getmore(cmd, r) ? "getmore" : "command");
+        bw_str(w, "op", name_of(cmd, r));
         write_command(l, c, cmd, r == NULL);
         if (t != NULL)
             write_txn(w, t);

@@ -292,6 +292,26 @@ def test_block_is_cut_short_by_max_time(raw, arm):
     assert answer["code"] == 50
 
 
+@pytest.mark.parametrize("command, op", [
+    ({"find": "c"}, "query"), ({"insert": "c", "documents": [{}]}, "insert"),
+    ({"update": "c", "updates": [{"q": {}, "u": {"$set": {"x": 1}}}]}, "update"),
+    ({"delete": "c", "deletes": [{"q": {}, "limit": 1}]}, "remove"),
+    ({"getMore": Int64(1), "collection": "c"}, "getmore"), ({"count": "c"}, "command"),
+    ({"aggregate": "c", "pipeline": [], "cursor": {}}, "command"),
+])
+def test_current_op_names_what_is_blocked(client, raw, arm, command, op):
+    """Before it has done anything: a getMore has no cursor yet."""
+    arm({"times": 1}, failCommands=[next(iter(command))], blockConnection=True, blockTimeMS=60000)
+    raw.send(op_msg({**command, "comment": "blocked", "$db": "test"}))
+    until = time.monotonic() + 30
+    while not (found := [o for o in client.admin.aggregate([{"$currentOp": {}}])
+                         if o.get("command", {}).get("comment") == "blocked"]):
+        assert time.monotonic() < until
+    assert found[0]["op"] == op
+    client.admin.command("killOp", op=found[0]["opid"])
+    assert raw.receive().doc["code"] == 11601
+
+
 @pytest.mark.parametrize("ms", [{}, {"blockTimeMS": -1}])
 def test_block_needs_a_time(raw, arm, ms):
     arm({"times": 1}, failCommands=["ping"], blockConnection=True, **ms)
