@@ -18,6 +18,7 @@ MIX_TIMES = 2.0
 DRAIN_PER_SECOND = 400_000
 DRAIN_SHARE = 0.5
 START_MS = {"disk": 50, "memory": 25}
+ONE_INSERT = dict(count=1, seconds=30)
 JUDGED_CONNECTIONS = (1, 8, 32, 256)
 
 
@@ -64,8 +65,8 @@ def start_up(bench):
         bench.results.add(9, name, "ms", median(times), peer=theirs, at_most=most)
         bench.results.against_peer(name, "ms", median(times), theirs, False)
     with bench.ours() as server, peer_of(bench) as peer:
-        bench.client("insert", server, seconds=0.001)
-        theirs = None if bench.try_client("insert", peer, seconds=0.001) is None else peer.rss() / 1e6
+        bench.client("insert", server, **ONE_INSERT)
+        theirs = None if bench.try_client("insert", peer, **ONE_INSERT) is None else peer.rss() / 1e6
         bench.results.add(9, "resident memory, idle", "MB", server.rss() / 1e6, peer=theirs, at_most=25)
         bench.results.against_peer("resident memory, idle", "MB", server.rss() / 1e6, theirs, False)
 
@@ -74,7 +75,7 @@ def time_peer_start(bench):
     """As time_start(); None without a peer, or if it cannot."""
     began = time.perf_counter()
     with peer_of(bench) as peer:
-        if bench.try_client("insert", peer, seconds=0.000001) is None:
+        if bench.try_client("insert", peer, **ONE_INSERT) is None:
             return None
         return (time.perf_counter() - began) * 1000
 
@@ -86,7 +87,7 @@ def time_start(bench, where):
     try:
         uri = process.stdout.readline().split()[1]
         subprocess.run([bench.build / "tests/bench/bench", "insert", f"uri={uri}",
-                        "seconds=0.000001"], check=True, capture_output=True, timeout=60)
+                        *(f"{k}={v}" for k, v in ONE_INSERT.items())], check=True, capture_output=True, timeout=60)
         return (time.perf_counter() - began) * 1000
     finally:
         process.terminate()
@@ -224,19 +225,20 @@ def parked(bench, server, n, idle=False):
 
 
 def parked_pairs(bench, servers, n, pairs, idle=False):
-    """Ratios, with n watchers to without, of writes a second and of CPU per write. The two servers change
-    roles half-way: one is always a little faster than the other, whatever they do."""
+    """Ratios, with n watchers to without, of writes a second and of CPU per write. A pair is four runs, as
+    A B B A; and the servers change roles half-way, since one of two is always a little faster."""
     rates, costs = [], []
     for half, watched in enumerate(servers):
         alone = servers[1 - half]
         with parked(bench, watched, n, idle):
             for i in range((pairs + 1 - half) // 2):
-                order = (alone, watched) if i % 2 == 0 else (watched, alone)
-                runs = {s: bench.client("insert", s, conns=32, w=1, seconds=bench.plan["seconds"])
-                        for s in order}
-                a, b = runs[alone], runs[watched]
-                rates.append(b["ops_per_second"] / a["ops_per_second"])
-                costs.append(b["server_cpu_us_per_op"] / a["server_cpu_us_per_op"])
+                first, second = (alone, watched) if i % 2 == 0 else (watched, alone)
+                runs = {alone: [], watched: []}
+                for server in (first, second, second, first):
+                    runs[server].append(bench.client("insert", server, conns=32, w=1,
+                                                     seconds=bench.plan["seconds"] * 0.6))
+                for key, ratios in (("ops_per_second", rates), ("server_cpu_us_per_op", costs)):
+                    ratios.append(sum(r[key] for r in runs[watched]) / sum(r[key] for r in runs[alone]))
     return median(rates), median(costs)
 
 
@@ -286,7 +288,7 @@ def parked_against_peer(bench):
 def parked_memory(bench, n):
     """Each with its connection and a collection of its own."""
     with bench.ours() as server:
-        bench.client("insert", server, conns=1, seconds=0.01)
+        bench.client("insert", server, **ONE_INSERT)
         before = server.rss()
         with parked(bench, server, n):
             each = (server.rss() - before) / n

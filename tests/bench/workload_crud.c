@@ -62,7 +62,7 @@ static void run_crud(struct crud *x)
     took = load_run(&l);
     cpu = server_cpu_ns() - cpu;
     load_report(&l, took);
-    report_num("server_cpu_us_per_op", (double)cpu / 1000 / (double)l.done);
+    report_num("server_cpu_us_per_op", l.done == 0 ? 0 : (double)cpu / 1000 / (double)l.done);
     load_free(&l);
 }
 
