@@ -10,7 +10,6 @@ which `make bench-docs` makes docs/performance.md.
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -35,7 +34,6 @@ QUICK = dict(FULL, seconds=0.4, repeats=1, delivery_repeats=3, connections=[1, 8
 
 
 PEER_SECONDS, PEER_SECONDS_MOST = 15, 40
-SETTLE_SECONDS = 3
 
 
 class Bench:
@@ -91,8 +89,6 @@ class Bench:
             why = "it did not answer in time" if slow else str(e)[:160]
             self.results.note(f"{server.name} cannot do {workload}: {why}")
             return None
-        finally:
-            server.await_quiet()
 
 
 def name_of_peer(bench):
@@ -105,18 +101,11 @@ def name_of_peer(bench):
         return None
 
 
-def settle():
-    """Lets the disk finish with what the section before has written, and with the files it has removed."""
-    os.sync()
-    time.sleep(SETTLE_SECONDS)
-
-
 def run(bench, only):
     bench.results = Results(name_of_peer(bench))
     for name, section in sections.ALL.items():
         if only and name not in only:
             continue
-        settle()
         began = time.monotonic()
         try:
             section(bench)

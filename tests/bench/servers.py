@@ -11,7 +11,6 @@ import time
 
 START_SECONDS = 30
 STOP_SECONDS = 30
-QUIET_SECONDS = 20
 
 
 class NotAvailable(Exception):
@@ -24,12 +23,6 @@ def read_status(pid, field):
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
     raise KeyError(field)
-
-
-def cpu_seconds(pid):
-    """What a process has used of the processors so far."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port():
@@ -88,14 +81,6 @@ class Process:
             self.process.kill()
             self.process.wait()
         self._work.cleanup()
-
-    def await_quiet(self):
-        """Some servers work on for clients that have gone; that is not to slow whoever is next."""
-        deadline = time.monotonic() + QUIET_SECONDS
-        before, now = -1, cpu_seconds(self.pid)
-        while now - before > 0.01 and time.monotonic() < deadline:
-            time.sleep(0.2)
-            before, now = now, cpu_seconds(self.pid)
 
     @property
     def pid(self):
@@ -176,9 +161,6 @@ class Remote:
 
     def __init__(self, uri):
         self.name = self.uri = uri
-
-    def await_quiet(self):
-        """It may serve others, too."""
 
     def __enter__(self):
         return self
