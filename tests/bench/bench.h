@@ -22,6 +22,8 @@
 #undef WORKLOAD
 
 int64_t now_ns(void);
+/* Waits until the i-th of `rate` a second is due; the time from which it counts. Rate 0: now. */
+int64_t await_due(int64_t begin_ns, uint64_t i, double rate);
 /* Says what failed, with errno's text, and ends the process. */
 void __attribute__((noreturn)) die(const char *what);
 

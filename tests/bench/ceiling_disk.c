@@ -2,7 +2,6 @@
 /* Ceilings of writing: the disk's syncs, and WiredTiger's batches. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/bare.h"
@@ -10,17 +9,6 @@
 #include "tests/bench/message.h"
 
 enum { SYNC_BYTES = 4096, ENTRY_BYTES = DOC_BYTES + 133 };
-
-/* Until the i-th sync is due, if there is a rate; the time from which it counts. */
-static int64_t await_due(int64_t begin, uint64_t i, double rate)
-{
-    int64_t now = now_ns(), due = rate > 0 ? begin + (int64_t)((double)i * NS / rate) : now;
-    struct timespec ts = {due / NS, due % NS};
-
-    if (due > now)
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
-    return due;
-}
 
 /* As the log is written: an append that makes the file longer, then fdatasync. One behind the
  * other; or `rate` a second, each counted from when it was due, as deliveries are. */

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Ceilings of reading: WiredTiger's rows in order, and bytes over loopback sockets. */
-#include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/bench/bare.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/message.h"
 
-enum { OUT_BYTES = 256 * 1024, ENTRY_BYTES = DOC_BYTES + 133, FANOUT_MAX = 4096 };
+enum { OUT_BYTES = 256 * 1024, ENTRY_BYTES = DOC_BYTES + 133 };
 
 /* Bytes on their way to a socket. */
 struct out {
@@ -135,72 +130,4 @@ void run_bare_drain(void)
     report_num("events_per_second", (double)n * NS / (double)(now_ns() - begin));
     bare_close(&b);
     free(o);
-}
-
-/* --- bare sockets: one sender, many receivers ----------------------------------------------------
- */
-
-struct receivers {
-    int fds[FANOUT_MAX];
-    int n;
-};
-
-static void *receive_all(void *arg)
-{
-    struct receivers *r = arg;
-    int ep = epoll_create1(EPOLL_CLOEXEC), open_ones = r->n;
-    char *buf = malloc(OUT_BYTES);
-
-    for (int i = 0; i < r->n; i++) {
-        struct epoll_event ev = {.events = EPOLLIN, .data.fd = r->fds[i]};
-
-        epoll_ctl(ep, EPOLL_CTL_ADD, r->fds[i], &ev);
-    }
-    while (open_ones > 0) {
-        struct epoll_event ev[256];
-        int k = epoll_wait(ep, ev, 256, 10000);
-
-        for (int i = 0; i < k; i++) {
-            if (recv(ev[i].data.fd, buf, OUT_BYTES, MSG_DONTWAIT) == 0) {
-                close(ev[i].data.fd);
-                open_ones--;
-            }
-        }
-    }
-    free(buf);
-    close(ep);
-    return NULL;
-}
-
-void run_bare_fanout(void)
-{
-    static struct receivers r;
-    static uint8_t message[1 << 20];
-    static int out[FANOUT_MAX];
-    size_t bytes = (size_t)arg_int("bytes", 40000);
-    int64_t begin, end, sent = 0;
-    pthread_t t;
-
-    r.n = (int)arg_int("conns", 100);
-    if (r.n < 1 || r.n > FANOUT_MAX || bytes > sizeof(message))
-        die("conns or bytes");
-    for (int i = 0; i < r.n; i++) {
-        int fds[2];
-
-        loopback_pair(fds);
-        out[i] = fds[0];
-        r.fds[i] = fds[1];
-    }
-    if (pthread_create(&t, NULL, receive_all, &r) != 0)
-        die("thread");
-    begin = now_ns();
-    end = begin + (int64_t)(arg_num("seconds", 1) * NS);
-    while (now_ns() < end) {
-        for (int i = 0; i < r.n; i++, sent++)
-            send_all(out[i], message, bytes);
-    }
-    for (int i = 0; i < r.n; i++)
-        close(out[i]);
-    pthread_join(t, NULL);
-    report_num("bytes_per_second", (double)sent * (double)bytes * NS / (double)(now_ns() - begin));
 }

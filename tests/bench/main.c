@@ -30,6 +30,16 @@ int64_t now_ns(void)
     return ts.tv_sec * NS + ts.tv_nsec;
 }
 
+int64_t await_due(int64_t begin_ns, uint64_t i, double rate)
+{
+    int64_t now = now_ns(), due = rate > 0 ? begin_ns + (int64_t)((double)i * NS / rate) : now;
+    struct timespec ts = {due / NS, due % NS};
+
+    if (due > now)
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+    return due;
+}
+
 void die(const char *what)
 {
     fprintf(stderr, "bench: %s: %s\n", what, errno == 0 ? "failed" : strerror(errno));

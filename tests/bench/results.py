@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rows of results: measured, ceiling, peer, and whether a target is met."""
 
+import os
 import platform
 import statistics
 
@@ -79,6 +80,15 @@ class Results:
     def as_json(self, command):
         return dict(command=command, machine=machine(), peer=self.peer_name, rows=self.rows,
                     series=self.series, notes=self.notes, verdict=self.verdict())
+
+
+def stolen_seconds():
+    """Processor time that the host of a virtual machine has kept from it so far, all cores together."""
+    try:
+        with open("/proc/stat") as f:
+            return int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def machine():
