@@ -51,13 +51,14 @@ struct op {
     struct arena arena;
     struct error *err;     /* its own; NULL only while it rests */
     _Atomic int interrupt; /* 0, or the error code to fail with; set by any thread */
+    bool on_schema_thread; /* schema calls are allowed; else return INT_TO_SCHEMA first */
+    bool ends_with_client; /* parked for something that its client's hang-up ends, write or not */
     int64_t start_us;      /* monotonic */
     int64_t deadline_us;   /* maxTimeMS, monotonic; 0: none */
     size_t work;           /* done since op_work() looked last */
 
     int64_t wtimeout_us; /* how long a write that could not begin may wait for the disk; 0: long */
-    int64_t room_until_us; /* when that is over; set by the first such wait */
-    bool ends_with_client; /* parked for something that its client's hang-up ends, write or not */
+    int64_t room_until_us;                 /* when that is over; set by the first such wait */
     void (*stuck)(struct op *op, bool is); /* see op_note_stuck(); NULL: nobody wants to know */
 
     const char *db; /* $db; in the arena */
@@ -80,7 +81,6 @@ struct op {
     uint64_t ack_durable; /* durable horizon >= this optime; 0: nothing */
     uint64_t ack_flush;   /* flush ticket (oplog_flush_ticket); 0: nothing */
     uint64_t connection_id;
-    bool on_schema_thread;     /* schema calls are allowed; else return INT_TO_SCHEMA first */
     struct database *database; /* query/database.h */
     struct txn *txn;           /* the transaction it works in, query/txn.h; NULL: none */
     void *server;              /* struct server, for server/ only */

@@ -15,6 +15,14 @@ struct kept_token {
     uint32_t len;
 };
 
+/* The last event of a stream, once it is known. */
+struct invalidate {
+    struct kept_token token;
+    uint64_t time;
+    int64_t wall_ms;
+};
+
+/* Those that wait are many, so what few of them need is kept elsewhere. */
 struct stream {
     struct oplog *oplog;
     struct stream_options o;
@@ -26,17 +34,15 @@ struct stream {
     bool begun;           /* the start was found to lie within the oplog */
     bool searching;       /* the event of o.resume has not turned up yet */
     bool partly_seen;     /* that event is shown again: the client has only a fragment of it */
+    bool ending;          /* `invalidate` is the next event */
+    bool ended;
     _Atomic bool waiting; /* parked since the last stream_next() */
 
     struct kept_token token;
     _Atomic uint64_t latest; /* the time that token stands for; written by the owner only */
     uint64_t emitted;        /* clusterTime of the newest event given out */
 
-    bool ending; /* `invalidate` is the next event */
-    bool ended;
-    struct kept_token invalidate;
-    uint64_t invalidate_time;
-    int64_t invalidate_wall_ms;
+    struct invalidate *invalidate; /* ending or ended; else NULL */
 };
 
 static _Atomic int64_t streams; /* of this process: one alone has nobody to share events with */
@@ -113,12 +119,11 @@ struct stream *stream_new(struct oplog *oplog, const struct stream_options *o)
     if (o->start == STREAM_FROM_NOW)
         start = oplog_allocated(oplog) + 1;
     else if (o->start == STREAM_FROM_TOKEN)
-        start = o->resume.cluster_time;
+        start = o->resume->cluster_time;
     s->next_optime = start > 0 ? start : 1; /* 0 means "the oldest" to a reader */
     set_latest(s, start);
-    s->searching = o->start == STREAM_FROM_TOKEN && o->resume.type == TOKEN_EVENT;
-    s->partly_seen = s->searching && o->resume.fragment >= 0;
-    s->o.resume.fragment = -1;
+    s->searching = o->start == STREAM_FROM_TOKEN && o->resume->type == TOKEN_EVENT;
+    s->partly_seen = s->searching && o->resume->fragment >= 0;
     if (o->start != STREAM_FROM_TOKEN)
         keep_mark(&s->token, start);
     else if (!keep_token(&s->token, o->resume_doc)) {
@@ -156,7 +161,9 @@ void stream_free(struct stream *s)
     stream_save(s);
     atomic_fetch_sub(&streams, 1);
     free(s->token.doc);
-    free(s->invalidate.doc);
+    if (s->invalidate != NULL)
+        free(s->invalidate->token.doc);
+    free(s->invalidate);
     free(s);
 }
 
@@ -288,7 +295,7 @@ static int at_end(struct stream *s, struct op *op)
 
     oplog_reader_close(s->reader);
     s->reader = NULL;
-    if (s->searching && passed >= s->o.resume.cluster_time)
+    if (s->searching && passed >= s->o.resume->cluster_time)
         return token_not_found(s, op);
     s->begun = true;
     move_to(s, passed);
@@ -317,10 +324,12 @@ static int queue_invalidate(struct stream *s, struct op *op, struct arena *scrat
 
     event_token(e, scratch, s->o.token_version, true, &t);
     token = token_encode(scratch, &t);
-    if (bv_is_missing(token) || !keep_token(&s->invalidate, token))
+    if (s->invalidate == NULL)
+        s->invalidate = mem_must_zero(1, sizeof(*s->invalidate));
+    if (bv_is_missing(token) || !keep_token(&s->invalidate->token, token))
         return op_no_memory(op);
-    s->invalidate_time = e->change->row.optime;
-    s->invalidate_wall_ms = e->change->row.wall_ms;
+    s->invalidate->time = e->change->row.optime;
+    s->invalidate->wall_ms = e->change->row.wall_ms;
     s->ending = true;
     return 0;
 }
@@ -333,11 +342,12 @@ static int queue_invalidate(struct stream *s, struct op *op, struct arena *scrat
 static int search(struct stream *s, struct op *op, struct arena *scratch, const struct event *e,
                   bool *ret_show)
 {
-    struct resume_token t;
+    struct resume_token t, wanted = *s->o.resume;
     int c;
 
-    event_token(e, scratch, s->o.resume.version, false, &t);
-    c = token_cmp(&t, &s->o.resume);
+    wanted.fragment = -1;
+    event_token(e, scratch, wanted.version, false, &t);
+    c = token_cmp(&t, &wanted);
     if (c > 0)
         return token_not_found(s, op);
     if (c == 0) {
@@ -349,8 +359,8 @@ static int search(struct stream *s, struct op *op, struct arena *scratch, const 
     }
     if (!ends_scope(s, e))
         return 0;
-    event_token(e, scratch, s->o.resume.version, true, &t);
-    c = token_cmp(&t, &s->o.resume);
+    event_token(e, scratch, wanted.version, true, &t);
+    c = token_cmp(&t, &wanted);
     if (c > 0)
         return token_not_found(s, op);
     if (c == 0)
@@ -423,14 +433,21 @@ static int show(struct stream *s, struct op *op, struct arena *scratch, const st
     return 0;
 }
 
+static struct bv invalidate_token(const struct stream *s)
+{
+    const struct kept_token *k = &s->invalidate->token;
+
+    return (struct bv){k->doc, k->len, BV_DOC};
+}
+
 static struct bv show_invalidate(struct stream *s, struct arena *scratch)
 {
-    struct bv token = {s->invalidate.doc, s->invalidate.len, BV_DOC};
+    const struct invalidate *i = s->invalidate;
 
     s->ending = false;
     s->ended = true;
-    s->emitted = s->invalidate_time;
-    return event_build_invalidate(scratch, s->invalidate_time, s->invalidate_wall_ms, token);
+    s->emitted = i->time;
+    return event_build_invalidate(scratch, i->time, i->wall_ms, invalidate_token(s));
 }
 
 int stream_next(struct stream *s, struct op *op, struct arena *scratch, struct bv *ret,
@@ -440,7 +457,7 @@ int stream_next(struct stream *s, struct op *op, struct arena *scratch, struct b
     *ret_more = true;
     if (s->ended) {
         /* A filter may have dropped it; the stream resumes behind it all the same. */
-        if (!stream_delivered(s, (struct bv){s->invalidate.doc, s->invalidate.len, BV_DOC}))
+        if (!stream_delivered(s, invalidate_token(s)))
             return op_no_memory(op);
         *ret_more = false;
         return 0;

@@ -31,8 +31,8 @@ struct stream_options {
     int32_t token_version; /* of new tokens: 1 or 2 */
     enum stream_start start;
     uint64_t start_time;
-    struct resume_token resume; /* views live as long as the stream */
-    struct bv resume_doc;       /* the token as the client gave it */
+    const struct resume_token *resume; /* STREAM_FROM_TOKEN; its fragment does not count */
+    struct bv resume_doc;              /* that token as the client gave it */
     /* Push-down: false drops the event before it is built. Asked for events behind the resume
      * point only; an event that ends the stream ends it all the same. May be NULL. */
     bool (*accept)(void *arg, struct op *op, const struct event *e);
@@ -42,10 +42,10 @@ struct stream_options {
 struct stream;
 
 /* Reads nothing yet: whether the start lies within the oplog is found by the first stream_next().
- * NULL when memory is out. Strings and views in `o` must outlive the stream. */
+ * NULL when memory is out. What `o` points to must outlive the stream. */
 struct stream *stream_new(struct oplog *oplog, const struct stream_options *o);
 void stream_free(struct stream *s); /* NULL: nothing */
-/* What it was made with, but for `resume`, which it changes. */
+/* What it was made with. */
 const struct stream_options *stream_options(const struct stream *s);
 
 /*

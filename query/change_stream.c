@@ -12,8 +12,8 @@
 
 #define SPLIT_STAGE "$changeStreamSplitLargeEvent"
 
-/* Streams are many and mostly wait: one without stages needs no more. */
-enum { ARENA_BYTES = 240 };
+/* Streams are many and mostly wait: names and a stage without options need no more. */
+enum { ARENA_BYTES = 144 };
 
 static _Atomic int64_t sent, large_failed, large_split;
 
@@ -24,17 +24,21 @@ void change_stream_stats(struct change_stream_stats *ret)
     ret->large_split = atomic_load(&large_split);
 }
 
+/* With $changeStreamSplitLargeEvent as the last stage. */
+struct splitting {
+    struct event_split event;   /* that is being handed out in fragments */
+    struct resume_token resume; /* a fragment's, until its event has come by; else fragment -1 */
+};
+
 struct cs_cursor {
     struct qcursor base;
     struct stage source; /* first in the chain; its next() asks the stream */
     struct stage *last;
     struct stream *stream;
     struct pushed_filter pushed;
-    struct arena row_scratch;   /* of the pushed filter, within a batch */
-    bool splits;                /* $changeStreamSplitLargeEvent is the last stage */
-    struct event_split split;   /* the event being handed out in fragments */
-    struct resume_token resume; /* a fragment's, until its event has come by; else fragment -1 */
-    struct bv *vars;            /* let */
+    struct arena row_scratch; /* of the pushed filter, within a batch */
+    struct splitting *split;  /* NULL: large events are errors */
+    struct bv *vars;          /* let */
     int nvars;
 
     /* within a call of next() */
@@ -165,12 +169,12 @@ static int too_large(struct cs_cursor *c, struct op *op, struct bv event)
 /* The number of fragments of this event that the client has seen already. */
 static int fragments_seen(struct cs_cursor *c, struct op *op, uint32_t *ret)
 {
-    struct resume_token t, resume = c->resume;
+    struct resume_token t, resume = c->split->resume;
 
     *ret = 0;
     if (resume.fragment < 0)
         return 0;
-    c->resume.fragment = -1;
+    c->split->resume.fragment = -1;
     TRY_RETURN(token_decode(op, c->token, &t));
     *ret = (uint32_t)resume.fragment + 1;
     resume.fragment = -1;
@@ -182,14 +186,15 @@ static int fragments_seen(struct cs_cursor *c, struct op *op, uint32_t *ret)
 /* Turns a large event into its next fragment. */
 static int split_event(struct cs_cursor *c, struct exec *x, struct bv *event)
 {
+    struct event_split *split = &c->split->event;
     uint32_t seen;
 
     TRY_RETURN(fragments_seen(c, x->op, &seen));
     if (split_wanted(*event)) {
-        TRY_RETURN(split_begin(&c->split, x->op, *event, seen));
-        if (split_pending(&c->split)) {
+        TRY_RETURN(split_begin(split, x->op, *event, seen));
+        if (split_pending(split)) {
             atomic_fetch_add(&large_split, 1);
-            return split_next(&c->split, x->op, &x->scratch, event);
+            return split_next(split, x->op, &x->scratch, event);
         }
     }
     if (seen > 0)
@@ -199,10 +204,15 @@ static int split_event(struct cs_cursor *c, struct exec *x, struct bv *event)
     return 0;
 }
 
+static bool fragments_left(const struct cs_cursor *c)
+{
+    return c->split != NULL && split_pending(&c->split->event);
+}
+
 static int finish_event(struct cs_cursor *c, struct exec *x, struct bv *event)
 {
     TRY_RETURN(check_id(c, x->op, *event));
-    if (c->splits)
+    if (c->split != NULL)
         return split_event(c, x, event);
     return event->len > LIMIT_INTERNAL_BYTES ? too_large(c, x->op, *event) : 0;
 }
@@ -212,8 +222,8 @@ static int cs_next(struct qcursor *qc, struct exec *x, struct bv *ret, bool *ret
     struct cs_cursor *c = (struct cs_cursor *)qc;
 
     *ret_more = true;
-    if (split_pending(&c->split))
-        return split_next(&c->split, x->op, &x->scratch, ret);
+    if (fragments_left(c))
+        return split_next(&c->split->event, x->op, &x->scratch, ret);
     c->x = x;
     if (c->nvars > 0)
         memcpy(x->ev.vars, c->vars, (size_t)c->nvars * sizeof(c->vars[0]));
@@ -238,7 +248,7 @@ static int cs_wait(struct qcursor *qc, struct exec *x)
 {
     struct cs_cursor *c = (struct cs_cursor *)qc;
 
-    return split_pending(&c->split) ? 0 : stream_wait(c->stream, x->op);
+    return fragments_left(c) ? 0 : stream_wait(c->stream, x->op);
 }
 
 static struct bv cs_resume_token(struct qcursor *qc, struct arena *a)
@@ -268,7 +278,8 @@ static void cs_close(struct qcursor *qc)
 
     if (c->last != NULL)
         stage_close(c->last);
-    split_end(&c->split);
+    if (c->split != NULL)
+        split_end(&c->split->event);
     arena_fini(&c->row_scratch);
     stream_free(c->stream);
 }
@@ -293,7 +304,7 @@ static void cs_explain(struct qcursor *qc, struct bw *w, int verbosity)
         }
         bw_end(w);
     }
-    if (c->splits) {
+    if (c->split != NULL) {
         bw_doc_begin(w, NULL);
         bw_bv(w, SPLIT_STAGE, bv_empty_doc);
         bw_end(w);
@@ -355,7 +366,7 @@ static int chain_stages(struct cs_cursor *c, struct op *op, const struct change_
         .db = args->db, .coll = args->coll, .vars = args->vars, .change_stream = true};
     struct pipeline p;
 
-    TRY_RETURN(pipeline_parse(op, a, user_stages(a, args->pipeline, c->splits), &ctx, &p));
+    TRY_RETURN(pipeline_parse(op, a, user_stages(a, args->pipeline, c->split != NULL), &ctx, &p));
     if (!args->as_written)
         pushed_filter_init(&c->pushed, a, &p);
     c->source.ops = &source_ops;
@@ -364,18 +375,32 @@ static int chain_stages(struct cs_cursor *c, struct op *op, const struct change_
     return 0;
 }
 
+static struct splitting *splitting_new(struct arena *a, const struct stream_options *o)
+{
+    struct splitting *s = ARENA_NEW(a, struct splitting);
+
+    s->resume.fragment = -1;
+    if (o->start == STREAM_FROM_TOKEN)
+        s->resume = *o->resume;
+    return s;
+}
+
 int change_stream_open(struct op *op, const struct change_stream_args *args, struct qcursor **ret)
 {
     struct cs_cursor *c = qcursor_new(sizeof(*c), ARENA_BYTES, &cs_ops);
     struct arena *a = &c->base.arena;
     struct stream_options o;
+    bool splits;
     int rc;
 
-    TRY(take_split_stage(op, args->pipeline, &c->splits));
-    TRY(change_stream_parse(op, args, c->splits, a, &o));
+    TRY(take_split_stage(op, args->pipeline, &splits));
+    TRY(change_stream_parse(op, args, splits, a, &o));
+    if (splits)
+        c->split = splitting_new(a, &o);
     TRY(chain_stages(c, op, args));
-    c->base.ns =
-        arena_printf(a, "%s.%s", args->db, args->coll == NULL ? "$cmd.aggregate" : args->coll);
+    c->base.ns = o.scope.kind == SCOPE_COLLECTION
+                     ? o.scope.ns
+                     : arena_printf(a, "%s.%s", args->db, "$cmd.aggregate");
     c->base.tailable = c->base.await_data = c->base.change_stream = true;
     if (args->vars != NULL && args->let != NULL) {
         c->nvars = args->vars->nslots;
@@ -383,9 +408,6 @@ int change_stream_open(struct op *op, const struct change_stream_args *args, str
         for (int i = 0; i < c->nvars; i++)
             TRY(op_dup(op, a, args->let->vars[i], &c->vars[i]));
     }
-    c->resume = o.resume;
-    if (o.start != STREAM_FROM_TOKEN)
-        c->resume.fragment = -1;
     o.event.lookup = look_up;
     o.event.lookup_arg = c;
     o.accept = accept_event;

@@ -153,7 +153,7 @@ static void make_scope(struct parsing *p)
 
 static int check_token(struct parsing *p)
 {
-    const struct resume_token *t = &p->out.resume;
+    const struct resume_token *t = p->out.resume;
 
     if (t->from_invalidate && !bv_is_missing(p->in.resume_after))
         return op_fail(p->op, ERR_INVALID_RESUME_TOKEN,
@@ -184,11 +184,14 @@ static int parse_start(struct parsing *p)
                        "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream "
                        "stage");
     if (after || start) {
+        struct resume_token *t = ARENA_NEW(p->arena, struct resume_token);
+
         p->out.start = STREAM_FROM_TOKEN;
+        p->out.resume = t;
         TRY_RETURN(op_dup(p->op, p->arena, after ? p->in.resume_after : p->in.start_after,
                           &p->out.resume_doc));
-        TRY_RETURN(token_decode(p->op, p->out.resume_doc, &p->out.resume));
-        TRY_RETURN(op_dup(p->op, p->arena, p->out.resume.event_id, &p->out.resume.event_id));
+        TRY_RETURN(token_decode(p->op, p->out.resume_doc, t));
+        TRY_RETURN(op_dup(p->op, p->arena, t->event_id, &t->event_id));
     }
     if (timed && (after || start))
         return op_fail(p->op, 40674,

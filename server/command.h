@@ -78,54 +78,61 @@ enum request_phase {
     REQUEST_ACK, /* the reply is finished and waits for its horizon */
 };
 
+/* The fields that any command may carry (envelope.c). */
+struct envelope {
+    struct bv lsid;         /* {id, uid} completed with uid; BV_NONE: none */
+    int64_t txn_number;     /* -1: none */
+    bool has_autocommit;    /* names a multi-document transaction */
+    bool start_transaction; /* and begins it */
+    bool read_concern_given, read_level_given;
+    bool help; /* tell what the command is for, instead of running it */
+    enum read_level read_level;
+    struct api_params api;
+    struct bv stmt_ids;          /* stmtIds array, or BV_NONE */
+    int64_t stmt_id;             /* stmtId start, or 0 */
+    uint64_t after_cluster_time; /* 0: none */
+    uint64_t at_cluster_time;    /* 0: none */
+    struct write_concern wc;
+    struct bv comment;
+    int64_t max_time_ms; /* 0: none */
+};
+
+/*
+ * One message and what is made of it. Of the many that are parked each is one of these and its
+ * message, so what a run makes anew is not in here: `reply` and `env` lie in the arena, from
+ * request_begin() until the request parks or ends.
+ */
 struct request {
     struct op op; /* first: &rq->op and rq are the same address */
     struct server *server;
     struct conn *conn; /* NULL: an internal request */
     const struct command *cmd;
-    struct bw reply; /* payload fields go here */
+    struct bw *reply;     /* payload fields go here */
+    struct envelope *env; /* what it says, once it is parsed; before, as if it said nothing */
 
-    /* envelope, parsed by the dispatcher */
-    struct bv lsid;           /* {id, uid} completed with uid; BV_NONE: none */
-    struct lsession *session; /* pinned while the request runs; NULL: no lsid */
-    int64_t txn_number;       /* -1: none */
-    bool has_autocommit;      /* names a multi-document transaction */
-    bool start_transaction;   /* and begins it */
-    struct api_params api;
-    struct bv stmt_ids; /* stmtIds array, or BV_NONE */
-    int64_t stmt_id;    /* stmtId start, or 0 */
-    enum read_level read_level;
-    bool read_concern_given, read_level_given;
-    uint64_t after_cluster_time; /* 0: none */
-    uint64_t at_cluster_time;    /* 0: none */
-    struct write_concern wc;
-    struct bv comment;
-    bool help;            /* tell what the command is for, instead of running it */
-    int64_t max_time_ms;  /* 0: none */
-    bool exhaust;         /* exhaustAllowed was set */
-    bool more_to_come_in; /* moreToCome: no reply wanted */
-    bool exhaust_reply;   /* set by hello and getMore: send with moreToCome, run again */
-    bool bypass_validation;
-
+    struct lsession *session;      /* pinned while the request runs; NULL: no lsid */
+    struct request *next;          /* among the requests of its session, or those ended */
+    struct snapshot *snapshot;     /* it reads from, while it runs (snapshots.h) */
+    struct cursor_entry *cursor;   /* pinned by this request, also while it is parked */
+    struct session_txn *txn;       /* has its session for this transaction (transactions.h) */
     struct bv write_concern_error; /* set by the dispatcher or a command: document or BV_NONE */
     int64_t ack_deadline_us;       /* a finished reply waits for durability no longer; 0: none */
     int64_t park_start_us;         /* when the request began to wait for the first time; 0: never */
     int64_t opened_cursor;         /* the reply tells of a cursor that no one knows yet; 0: none */
-    bool change_stream;            /* aggregate or getMore of a change stream: for error labels */
-    struct request *session_next;  /* among the requests of its session */
-    struct snapshot *snapshot;     /* it reads from, while it runs (snapshots.h) */
-    struct cursor_entry *cursor;   /* pinned by this request, also while it is parked */
-    struct session_txn *txn;       /* has its session for this transaction (transactions.h) */
-    bool in_txn;                   /* and works in it; not while it is parked */
-    bool txn_failed;               /* a statement has failed: the transaction aborts */
     int64_t topology_seen;         /* exhaust hello: the counter of the reply sent last */
     unsigned replies;              /* replies sent so far; > 0: the next one of an exhaust series */
+    bool exhaust;                  /* exhaustAllowed was set */
+    bool more_to_come_in;          /* moreToCome: no reply wanted */
+    bool exhaust_reply;            /* set by hello and getMore: send with moreToCome, run again */
+    bool change_stream;            /* aggregate or getMore of a change stream: for error labels */
+    bool in_txn;                   /* works in its transaction; not while it is parked */
+    bool txn_failed;               /* a statement has failed: the transaction aborts */
 
     /* fail points (failpoints.h) */
-    struct failpoint_data *failpoint; /* failCommand has chosen this request; counted */
     bool failpoint_asked;             /* it had its chance to */
     bool failpoint_blocked;           /* its blockTimeMS are over */
     bool lose_reply;                  /* close the connection instead of replying */
+    struct failpoint_data *failpoint; /* failCommand has chosen this request; counted */
 
     /* the executor's */
     enum request_phase phase;
@@ -133,6 +140,7 @@ struct request {
     struct timer timer;
     const uint8_t *raw; /* the message; survives a park */
     size_t raw_len;
+    int32_t request_id;  /* of the message; then of our last reply to it (exhaust) */
     bool raw_owned;      /* on the heap, freed with the request; else the connection's */
     bool legacy;         /* came as OP_QUERY: answered by OP_REPLY */
     bool legacy_failure; /* an OP_QUERY that was not even a command */
@@ -141,13 +149,13 @@ struct request {
     bool to_schema;      /* runs on the schema thread from now on; cleared: on workers again */
     bool handed_on;      /* queued by its runner, not by a wake-up */
     bool goes_on;        /* the next run continues this one: what it wrote stays written */
-    int32_t request_id;  /* of the message; then of our last reply to it (exhaust) */
     struct bv out;       /* the finished reply, in the arena */
-    struct request *free_next;
 };
 
 struct request *request_new(struct server *s, struct conn *c);
 void request_free(struct request *rq); /* NULL: nothing */
+/* A run begins: an empty reply, and an envelope that says nothing. */
+void request_begin(struct request *rq);
 /* A thread that made or freed requests ends: its memory kept for the next one goes. */
 void request_thread_end(void);
 /* Before a park: keeps the message, gives all other memory back. */

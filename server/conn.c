@@ -262,7 +262,7 @@ void conn_note_progress(struct conn *c)
         c->amid_since_us = 0;
     else if (c->amid_since_us == 0)
         c->amid_since_us = clock_mono_us();
-    c->amid_bytes = c->out != NULL ? c->out_off : c->in_len - c->in_off;
+    c->amid_bytes = (uint32_t)(c->out != NULL ? c->out_off : c->in_len - c->in_off);
 }
 
 bool conn_stalled(const struct conn *c, int64_t now_us)

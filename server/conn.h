@@ -31,31 +31,35 @@ enum conn_state { CONN_FREE, CONN_ARMED, CONN_BUSY };
 
 #define CONN_HANG_UP ((uint32_t)EPOLLRDHUP | EPOLLHUP | EPOLLERR)
 
+/* Ten thousand of these wait: 256 bytes each, which is a size that heaps have. */
 struct conn {
     struct mutex mx;
     enum conn_state state; /* mx */
     uint32_t gen;          /* mx */
+    uint32_t edges;        /* mx: EPOLLIN and CONN_HANG_UP that came and wait for the owner */
     bool hung_up;          /* mx: the client is gone */
     bool streaming;        /* mx: an exhaust series is on, the client must be silent */
     bool watched;          /* mx: BUSY, and a hang-up interrupts the request */
-    uint32_t edges;        /* mx: EPOLLIN and CONN_HANG_UP that came and wait for the owner */
     bool output_only;      /* mx: epoll tells of room for output, and of nothing else */
     bool sheltered;        /* mx: its request is a write, which goes on without the client */
-    struct request *rq;    /* mx; the owner may read it without */
-    const uint8_t *shown;  /* mx: its message, while the bytes stay; NULL: not now */
-    size_t shown_len;      /* mx */
-    int64_t rq_since_us;   /* mx: when that request began */
     _Atomic bool look;     /* conn_table_watch() may find something to do */
-    /* Set by the owner before it arms; read under mx while ARMED. */
-    int64_t amid_since_us; /* when it began to wait within a message; 0: it is between two */
-    size_t amid_bytes;     /* of that message moved so far */
-
+    bool local;            /* by the Unix socket */
+    bool close_when_sent;
+    bool dry;            /* all that had come was read with the last message */
+    uint32_t amid_bytes; /* of an unfinished message moved so far; with amid_since_us */
     uint32_t slot;
+    struct request *rq;   /* mx; the owner may read it without */
+    const uint8_t *shown; /* mx: its message, while the bytes stay; NULL: not now */
+    size_t shown_len;     /* mx */
+    int64_t rq_since_us;  /* mx: when that request began */
+    /* Set by the owner before it arms; read under mx while ARMED. When it began to wait within a
+     * message; 0: it is between two. */
+    int64_t amid_since_us;
+
     struct conn *queue_next; /* the executor's queues and free list */
     struct server *server;
     struct transport transport;
     int64_t id;
-    bool local;  /* by the Unix socket */
     uint8_t *in; /* received; the front is at in_off */
     size_t in_off, in_len, in_cap;
     uint8_t *out; /* to be sent */
@@ -64,8 +68,6 @@ struct conn {
     char *me;        /* "ip:port" that the client reached; made on demand */
     uint8_t *client; /* hello's client document, or NULL */
     char *app_name;  /* from it, or NULL */
-    bool close_when_sent;
-    bool dry; /* all that had come was read with the last message */
 };
 
 enum { CONN_SCRATCH_BYTES = 64 * 1024 };

@@ -108,15 +108,15 @@ static void rest(struct qcursor *c, struct exec *x)
 
 static void begin_reply(struct request *rq, const struct batch_opts *o)
 {
-    bw_doc_begin(&rq->reply, "cursor");
-    bw_arr_begin(&rq->reply, o->field);
+    bw_doc_begin(rq->reply, "cursor");
+    bw_arr_begin(rq->reply, o->field);
 }
 
 /* Closes the batch, and makes room for what every reply ends with: whatever fails, fails while
  * there is no cursor that the client does not know of. */
 static int end_batch(struct request *rq, struct cursor_entry *e)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     struct qcursor *c = e->c;
 
     bw_end(w);
@@ -131,7 +131,7 @@ static int end_batch(struct request *rq, struct cursor_entry *e)
 
 static void end_reply(struct request *rq, const char *ns, int64_t id)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     bw_i64(w, "id", id);
     bw_str(w, "ns", ns);
@@ -163,13 +163,13 @@ static void entry_init(struct cursor_entry *e, struct request *rq, struct qcurso
 {
     memset(e, 0, sizeof(*e));
     e->c = c;
-    e->has_lsid = !bv_is_missing(rq->lsid);
+    e->has_lsid = !bv_is_missing(rq->env->lsid);
     if (e->has_lsid)
-        e->lsid = lsid_key(rq->lsid);
-    e->txn_number = rq->has_autocommit ? rq->txn_number : -1;
-    e->read_level = rq->read_level;
-    e->at_cluster_time = rq->has_autocommit ? 0 : rq->at_cluster_time;
-    e->api = rq->api;
+        e->lsid = lsid_key(rq->env->lsid);
+    e->txn_number = rq->env->has_autocommit ? rq->env->txn_number : -1;
+    e->read_level = rq->env->read_level;
+    e->at_cluster_time = rq->env->has_autocommit ? 0 : rq->env->at_cluster_time;
+    e->api = rq->env->api;
     e->no_timeout = o->no_timeout;
     e->limit = o->limit;
     e->created_ms = clock_wall_ms();
@@ -188,7 +188,7 @@ static void set_budget(struct cursor_entry *e, struct op *op)
 int cursor_first_batch(struct request *rq, struct qcursor *c, const struct batch_opts *o)
 {
     struct cursor_entry e; /* registered, and so on the heap, only if rows are left */
-    struct batch b = {.e = &e, .o = o, .w = &rq->reply};
+    struct batch b = {.e = &e, .o = o, .w = rq->reply};
     struct exec x;
     const char *ns;
     int rc;
@@ -271,12 +271,13 @@ static int check_api(struct request *rq)
 {
     const struct api_params *api = &rq->cursor->api;
 
-    if (stable_api_same(&rq->api, api))
+    if (stable_api_same(&rq->env->api, api))
         return 0;
     return op_fail(&rq->op, ERR_API_MISMATCH,
                    "API parameter mismatch: getMore used params %s, the cursor-creating command "
                    "used %s",
-                   stable_api_show(&rq->op.arena, &rq->api), stable_api_show(&rq->op.arena, api));
+                   stable_api_show(&rq->op.arena, &rq->env->api),
+                   stable_api_show(&rq->op.arena, api));
 }
 
 static int begin_get_more(struct request *rq, int64_t id, const char *ns, int64_t max_time_ms)
@@ -293,8 +294,8 @@ static int begin_get_more(struct request *rq, int64_t id, const char *ns, int64_
     }
     e = rq->cursor;
     rq->change_stream = e->c->change_stream;
-    rq->read_level = e->read_level;
-    rq->at_cluster_time = e->at_cluster_time;
+    rq->env->read_level = e->read_level;
+    rq->env->at_cluster_time = e->at_cluster_time;
     if (e->at_cluster_time != 0) {
         int rc = snapshot_enter(rq);
 
@@ -323,7 +324,7 @@ int cursor_get_more(struct request *rq, int64_t id, const char *ns, const struct
                     int64_t max_time_ms)
 {
     struct op *op = &rq->op;
-    struct batch b = {.o = o, .w = &rq->reply};
+    struct batch b = {.o = o, .w = rq->reply};
     struct cursor_entry *e;
     struct exec x;
     int rc;

@@ -390,7 +390,7 @@ int cursors_list(struct cursors *cs, struct op *op, struct cursor_row **ret, siz
  * transaction. */
 static int check_session(struct op *op, const struct cursor_entry *e, struct request *rq)
 {
-    bool has = !bv_is_missing(rq->lsid);
+    bool has = !bv_is_missing(rq->env->lsid);
     long long id = e->id;
     struct lsid_key k;
 
@@ -398,7 +398,7 @@ static int check_session(struct op *op, const struct cursor_entry *e, struct req
         return op_fail(op, 50736,
                        "Cannot run getMore on cursor %lld, which was not created in a session, in "
                        "session %s",
-                       id, bv_show(&op->arena, rq->lsid, 200));
+                       id, bv_show(&op->arena, rq->env->lsid, 200));
     if (e->has_lsid && !has)
         return op_fail(op, 50737,
                        "Cannot run getMore on cursor %lld, which was created in a session, without "
@@ -406,12 +406,12 @@ static int check_session(struct op *op, const struct cursor_entry *e, struct req
                        id);
     if (!has)
         return 0;
-    k = lsid_key(rq->lsid);
+    k = lsid_key(rq->env->lsid);
     if (memcmp(&k, &e->lsid, sizeof(k)) != 0)
         return op_fail(op, 50738,
                        "Cannot run getMore on cursor %lld, which was created in another session, "
                        "in session %s",
-                       id, bv_show(&op->arena, rq->lsid, 200));
+                       id, bv_show(&op->arena, rq->env->lsid, 200));
     return 0;
 }
 
@@ -419,21 +419,21 @@ static int check_transaction(struct op *op, const struct cursor_entry *e, struct
 {
     long long id = e->id;
 
-    if (rq->txn_number >= 0 && e->txn_number < 0)
+    if (rq->env->txn_number >= 0 && e->txn_number < 0)
         return op_fail(op, 50739,
                        "Cannot run getMore on cursor %lld, which was not created in a transaction, "
                        "in transaction %lld",
-                       id, (long long)rq->txn_number);
-    if (rq->txn_number < 0 && e->txn_number >= 0)
+                       id, (long long)rq->env->txn_number);
+    if (rq->env->txn_number < 0 && e->txn_number >= 0)
         return op_fail(op, 50740,
                        "Cannot run getMore on cursor %lld, which was created in transaction %lld, "
                        "without a txnNumber",
                        id, (long long)e->txn_number);
-    if (rq->txn_number != e->txn_number)
+    if (rq->env->txn_number != e->txn_number)
         return op_fail(op, 50741,
                        "Cannot run getMore on cursor %lld, which was created in transaction %lld, "
                        "in transaction %lld",
-                       id, (long long)e->txn_number, (long long)rq->txn_number);
+                       id, (long long)e->txn_number, (long long)rq->env->txn_number);
     return 0;
 }
 

@@ -17,7 +17,7 @@
 /* The refusal of an OP_QUERY that is no command has a shape of its own. */
 static int refuse_query(struct request *rq, int code, const char *text)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     bw_init(w, &rq->op.arena);
     bw_str(w, "$err", text);
@@ -170,7 +170,7 @@ static void note_use(struct request *rq, int rc)
 
 static int help(struct request *rq)
 {
-    bw_str(&rq->reply, "help",
+    bw_str(rq->reply, "help",
            arena_printf(&rq->op.arena, "help for: %s %s", rq->cmd->name, rq->cmd->help));
     return 0;
 }
@@ -179,7 +179,7 @@ static int run_in_session(struct request *rq)
 {
     int rc = transaction_enter(rq);
 
-    if (rc == 0 && rq->read_level == READ_SNAPSHOT && !rq->has_autocommit)
+    if (rc == 0 && rq->env->read_level == READ_SNAPSHOT && !rq->env->has_autocommit)
         rc = snapshot_enter(rq);
     if (rc == 0)
         rc = rq->cmd->run(rq);
@@ -198,7 +198,7 @@ static int run_command(struct request *rq, bool on_schema_thread)
     TRY_RETURN(envelope_parse(rq));
     if (failpoints_armed() || rq->failpoint != NULL)
         TRY_RETURN(failpoint_command(rq));
-    if (rq->help)
+    if (rq->env->help)
         return help(rq);
     if ((rq->cmd->flags & CMD_QUICK) == 0)
         TRY_RETURN(op_check(op));
@@ -211,9 +211,9 @@ static int run_command(struct request *rq, bool on_schema_thread)
 /* A command that could not make its reply says so instead of half an answer; 0: it could. */
 static int reply_failed(struct request *rq)
 {
-    if (!rq->reply.failed)
+    if (!rq->reply->failed)
         return 0;
-    if (rq->reply.no_memory)
+    if (rq->reply->no_memory)
         return reply_lost(rq);
     return op_fail(&rq->op, ERR_BSON_TOO_LARGE, "the reply of %s is too large",
                    rq->cmd == NULL ? "the command" : rq->cmd->name);
@@ -231,7 +231,7 @@ int dispatch(struct request *rq, bool on_schema_thread)
     bool done;
     int rc;
 
-    bw_init(&rq->reply, &rq->op.arena);
+    request_begin(rq);
     rc = parse_message(rq, &done);
     if (done)
         return 0;

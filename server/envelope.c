@@ -11,11 +11,6 @@
 
 #define YEAR_SECONDS (365 * 86400)
 
-/* What is needed only while the envelope is parsed. */
-struct envelope {
-    bool api_flags; /* given */
-};
-
 static int wrong_type(struct op *op, const char *field, struct bv v, const char *expected)
 {
     return op_fail(op, ERR_TYPE_MISMATCH,
@@ -53,11 +48,11 @@ static int parse_max_time(struct request *rq, struct bv v)
 
     if (!bv_is_number(v))
         return op_fail(op, ERR_BAD_VALUE, "maxTimeMS must be a number");
-    if (!bv_to_i64_exact(v, &rq->max_time_ms))
+    if (!bv_to_i64_exact(v, &rq->env->max_time_ms))
         return op_fail(op, ERR_BAD_VALUE, "maxTimeMS has non-integral value");
-    if (rq->max_time_ms < 0 || rq->max_time_ms > LIMIT_AWAIT_MS)
+    if (rq->env->max_time_ms < 0 || rq->env->max_time_ms > LIMIT_AWAIT_MS)
         return op_fail(op, ERR_BAD_VALUE, "%lld value for maxTimeMS is out of range [0, %d]",
-                       (long long)rq->max_time_ms, LIMIT_AWAIT_MS);
+                       (long long)rq->env->max_time_ms, LIMIT_AWAIT_MS);
     return 0;
 }
 
@@ -106,8 +101,8 @@ static int parse_txn_number(struct request *rq, struct bv v)
 {
     if (v.type != BV_INT64)
         return wrong_type(&rq->op, "txnNumber", v, "long");
-    rq->txn_number = bv_i64(v);
-    if (rq->txn_number < 0)
+    rq->env->txn_number = bv_i64(v);
+    if (rq->env->txn_number < 0)
         return op_fail(&rq->op, ERR_INVALID_OPTIONS, "Transaction number cannot be negative");
     return 0;
 }
@@ -136,35 +131,36 @@ static int parse_stmt_ids(struct request *rq, const char *name, struct bv v)
     if (strcmp(name, "stmtIds") == 0) {
         if (v.type != BV_ARRAY)
             return wrong_type(&rq->op, "stmtIds", v, "array");
-        rq->stmt_ids = v;
+        rq->env->stmt_ids = v;
         return 0;
     }
-    if (!bv_is_number(v) || !bv_to_i64(v, &rq->stmt_id))
+    if (!bv_is_number(v) || !bv_to_i64(v, &rq->env->stmt_id))
         return wrong_type(&rq->op, "stmtId", v, "int");
     return 0;
 }
 
-static int parse_api(struct request *rq, struct envelope *env, const char *name, struct bv v)
+static int parse_api(struct request *rq, const char *name, struct bv v, bool *flags)
 {
     struct op *op = &rq->op;
 
     if (strcmp(name, "apiVersion") == 0) {
         if (v.type != BV_STRING)
             return wrong_type(op, "apiVersion", v, "string");
-        rq->api.version = bv_str(v, NULL);
+        rq->env->api.version = bv_str(v, NULL);
         return 0;
     }
     if (v.type != BV_BOOL)
         return wrong_type(op, name, v, "bool");
-    env->api_flags = true;
+    *flags = true;
     if (strcmp(name, "apiStrict") == 0)
-        rq->api.strict = bv_bool(v);
+        rq->env->api.strict = bv_bool(v);
     else
-        rq->api.deprecation_errors = bv_bool(v);
+        rq->env->api.deprecation_errors = bv_bool(v);
     return 0;
 }
 
-static int parse_field(struct request *rq, struct envelope *env, const struct belem *e)
+/* *api_flags: set when apiStrict or apiDeprecationErrors is given. */
+static int parse_field(struct request *rq, const struct belem *e, bool *api_flags)
 {
     struct op *op = &rq->op;
     const char *k = e->key;
@@ -178,28 +174,28 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
         return 0;
     case 'a':
         if (strcmp(k, "autocommit") == 0) {
-            rq->has_autocommit = true;
+            rq->env->has_autocommit = true;
             return parse_autocommit(op, e->v);
         }
         if (strncmp(k, "api", 3) == 0 && field_is_generic(k))
-            return parse_api(rq, env, k, e->v);
+            return parse_api(rq, k, e->v, api_flags);
         return 0;
     case 'c':
         if (strcmp(k, "comment") == 0 && e->v.type != BV_NULL)
-            rq->comment = e->v;
+            rq->env->comment = e->v;
         return 0;
     case 'h':
-        rq->help |= strcmp(k, "help") == 0 && bv_truthy(e->v);
+        rq->env->help |= strcmp(k, "help") == 0 && bv_truthy(e->v);
         return 0;
     case 'l':
-        return strcmp(k, "lsid") == 0 ? session_lsid(rq, e->v, &rq->lsid) : 0;
+        return strcmp(k, "lsid") == 0 ? session_lsid(rq, e->v, &rq->env->lsid) : 0;
     case 'm':
         return strcmp(k, "maxTimeMS") == 0 ? parse_max_time(rq, e->v) : 0;
     case 'r':
         return strcmp(k, "readConcern") == 0 ? read_concern_parse(rq, e->v) : 0;
     case 's':
         if (strcmp(k, "startTransaction") == 0) {
-            rq->start_transaction = true;
+            rq->env->start_transaction = true;
             return parse_start_transaction(op, e->v);
         }
         return strncmp(k, "stmtId", 6) == 0 ? parse_stmt_ids(rq, k, e->v) : 0;
@@ -208,8 +204,8 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
     case 'w':
         if (strcmp(k, "writeConcern") != 0)
             return 0;
-        rq->wc.named = true;
-        return write_concern_parse(op, e->v, &rq->wc);
+        rq->env->wc.named = true;
+        return write_concern_parse(op, e->v, &rq->env->wc);
     default:
         return 0;
     }
@@ -218,45 +214,28 @@ static int parse_field(struct request *rq, struct envelope *env, const struct be
 /* --- the whole envelope ------------------------------------------------------------------------
  */
 
-static void reset(struct request *rq)
-{
-    rq->lsid = BV_NONE;
-    rq->txn_number = -1;
-    rq->has_autocommit = rq->start_transaction = false;
-    memset(&rq->api, 0, sizeof(rq->api));
-    rq->stmt_ids = BV_NONE;
-    rq->stmt_id = 0;
-    rq->read_level = READ_LOCAL;
-    rq->read_concern_given = rq->read_level_given = false;
-    rq->after_cluster_time = rq->at_cluster_time = 0;
-    write_concern_implicit(&rq->wc);
-    rq->comment = BV_NONE;
-    rq->help = false;
-    rq->max_time_ms = 0;
-}
-
 int envelope_parse(struct request *rq)
 {
     struct op *op = &rq->op;
-    struct envelope env = {0};
+    bool api_flags = false;
     struct biter it = biter(op->cmd);
     struct belem e;
 
-    reset(rq);
     biter_next(&it, &e); /* the command itself */
     while (biter_next(&it, &e))
-        TRY_RETURN(parse_field(rq, &env, &e));
-    TRY_RETURN(stable_api_check(rq, env.api_flags));
+        TRY_RETURN(parse_field(rq, &e, &api_flags));
+    TRY_RETURN(stable_api_check(rq, api_flags));
     TRY_RETURN(txn_rules_check(rq));
-    if (!rq->has_autocommit)
+    if (!rq->env->has_autocommit)
         TRY_RETURN(read_concern_check(rq));
     TRY_RETURN(write_concern_check(rq));
-    if (rq->max_time_ms > 0 && op->deadline_us == 0 && (rq->cmd->flags & CMD_OWN_MAX_TIME) == 0)
+    if (rq->env->max_time_ms > 0 && op->deadline_us == 0 &&
+        (rq->cmd->flags & CMD_OWN_MAX_TIME) == 0)
         op->deadline_us = failpoints_armed()
-                              ? failpoint_deadline(op->start_us, rq->max_time_ms * 1000)
-                              : op->start_us + rq->max_time_ms * 1000;
-    op->wtimeout_us = (rq->cmd->flags & CMD_WRITE) != 0 ? rq->wc.wtimeout_ms * 1000 : 0;
-    if (!bv_is_missing(rq->lsid) && rq->session == NULL)
+                              ? failpoint_deadline(op->start_us, rq->env->max_time_ms * 1000)
+                              : op->start_us + rq->env->max_time_ms * 1000;
+    op->wtimeout_us = (rq->cmd->flags & CMD_WRITE) != 0 ? rq->env->wc.wtimeout_ms * 1000 : 0;
+    if (!bv_is_missing(rq->env->lsid) && rq->session == NULL)
         TRY_RETURN(session_checkout(rq));
     return read_concern_wait(rq);
 }

@@ -342,7 +342,7 @@ int failpoint_before_commit(struct op *op)
         return 0;
     return op_fail(op, (int)code,
                    "Failing write for %s:%lld due to failpoint. The write must not be reflected.",
-                   bv_show(&op->arena, rq->lsid, 200), (long long)rq->txn_number);
+                   bv_show(&op->arena, rq->env->lsid, 200), (long long)rq->env->txn_number);
 }
 
 int64_t failpoint_deadline(int64_t start_us, int64_t max_time_us)

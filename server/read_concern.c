@@ -56,24 +56,24 @@ static int parse_optime(struct request *rq, struct bv v)
 {
     if (v.type != BV_DOC)
         return wrong_type(&rq->op, "readConcern.afterOpTime", v, "object");
-    return parse_time(&rq->op, "afterOpTime", bv_get(v, "ts"), &rq->after_cluster_time);
+    return parse_time(&rq->op, "afterOpTime", bv_get(v, "ts"), &rq->env->after_cluster_time);
 }
 
 static int check_times(struct request *rq)
 {
     struct op *op = &rq->op;
 
-    if (rq->after_cluster_time != 0 && rq->at_cluster_time != 0)
+    if (rq->env->after_cluster_time != 0 && rq->env->at_cluster_time != 0)
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "Specifying a timestamp for readConcern snapshot in a causally consistent "
                        "session is not allowed. See "
                        "https://www.mongodb.com/docs/manual/core/read-isolation-consistency-"
                        "recency/#causal-consistency");
-    if (rq->at_cluster_time != 0 && rq->read_level != READ_SNAPSHOT)
+    if (rq->env->at_cluster_time != 0 && rq->env->read_level != READ_SNAPSHOT)
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "atClusterTime field can be set only if level is equal to snapshot");
-    if (rq->after_cluster_time != 0 &&
-        (rq->read_level == READ_AVAILABLE || rq->read_level == READ_LINEARIZABLE))
+    if (rq->env->after_cluster_time != 0 &&
+        (rq->env->read_level == READ_AVAILABLE || rq->env->read_level == READ_LINEARIZABLE))
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "afterClusterTime field can be set only if level is equal to majority, "
                        "local, or snapshot");
@@ -88,15 +88,15 @@ int read_concern_parse(struct request *rq, struct bv v)
 
     if (v.type != BV_DOC)
         return wrong_type(op, "readConcern", v, "object");
-    rq->read_concern_given = true;
+    rq->env->read_concern_given = true;
     while (biter_next(&it, &e)) {
         if (strcmp(e.key, "level") == 0) {
-            TRY_RETURN(read_level_parse(op, e.v, &rq->read_level));
-            rq->read_level_given = true;
+            TRY_RETURN(read_level_parse(op, e.v, &rq->env->read_level));
+            rq->env->read_level_given = true;
         } else if (strcmp(e.key, "afterClusterTime") == 0) {
-            TRY_RETURN(parse_time(op, e.key, e.v, &rq->after_cluster_time));
+            TRY_RETURN(parse_time(op, e.key, e.v, &rq->env->after_cluster_time));
         } else if (strcmp(e.key, "atClusterTime") == 0) {
-            TRY_RETURN(parse_time(op, e.key, e.v, &rq->at_cluster_time));
+            TRY_RETURN(parse_time(op, e.key, e.v, &rq->env->at_cluster_time));
         } else if (strcmp(e.key, "afterOpTime") == 0) {
             TRY_RETURN(parse_optime(rq, e.v));
         } else if (strcmp(e.key, "provenance") != 0) {
@@ -156,22 +156,22 @@ int read_concern_check(struct request *rq)
 {
     const char *stage = local_stage(rq);
 
-    if (!rq->read_level_given) {
+    if (!rq->env->read_level_given) {
         if (stage == NULL && (rq->cmd->flags & CMD_READ_CONCERN) != 0)
-            rw_defaults_read(rq->server->rw_defaults, &rq->read_level);
+            rw_defaults_read(rq->server->rw_defaults, &rq->env->read_level);
         return 0;
     }
-    if (rq->read_level == READ_LOCAL)
+    if (rq->env->read_level == READ_LOCAL)
         return 0;
     if ((rq->cmd->flags & CMD_READ_CONCERN) == 0)
         return refuse(rq, "read concern not supported");
-    if (rq->read_level == READ_SNAPSHOT && (rq->cmd->flags & CMD_SNAPSHOT) == 0)
+    if (rq->env->read_level == READ_SNAPSHOT && (rq->cmd->flags & CMD_SNAPSHOT) == 0)
         return refuse(rq, "read concern snapshot not supported");
     if (stage != NULL)
         return op_fail(&rq->op, ERR_INVALID_OPTIONS,
                        "Aggregation stage %s cannot run with a readConcern other than 'local', or "
                        "in a multi-document transaction. Current readConcern: %s",
-                       stage, levels[rq->read_level]);
+                       stage, levels[rq->env->read_level]);
     return 0;
 }
 
@@ -206,7 +206,8 @@ static int reach(struct request *rq, uint64_t ts)
 int read_concern_wait(struct request *rq)
 {
     struct op *op = &rq->op;
-    uint64_t ts = rq->after_cluster_time != 0 ? rq->after_cluster_time : rq->at_cluster_time;
+    uint64_t ts =
+        rq->env->after_cluster_time != 0 ? rq->env->after_cluster_time : rq->env->at_cluster_time;
     uint64_t now;
     struct oplog *o;
     int rc;
@@ -218,9 +219,9 @@ int read_concern_wait(struct request *rq)
         return 0;
     now = server_cluster_time(rq->server);
     if (ts > now)
-        return beyond(rq, rq->after_cluster_time != 0 ? "afterClusterTime" : "atClusterTime", ts,
-                      now);
-    if (rq->at_cluster_time != 0)
+        return beyond(rq, rq->env->after_cluster_time != 0 ? "afterClusterTime" : "atClusterTime",
+                      ts, now);
+    if (rq->env->at_cluster_time != 0)
         return 0; /* whoever takes the snapshot reaches it */
     TRY_RETURN(op_check(op));
     if (ts > oplog_allocated(o))
@@ -239,7 +240,7 @@ int read_concern_finish(struct request *rq)
     struct bw w;
 
     rq->ack_deadline_us = op->deadline_us;
-    switch (rq->read_level) {
+    switch (rq->env->read_level) {
     case READ_LINEARIZABLE:
         /* Durable after whatever was read, and proof that this member was the primary. */
         bw_init(&w, &op->arena);
@@ -250,7 +251,7 @@ int read_concern_finish(struct request *rq)
             op->ack_flush = oplog_flush_ticket(o);
         return 0;
     case READ_SNAPSHOT:
-        op->ack_durable = rq->at_cluster_time;
+        op->ack_durable = rq->env->at_cluster_time;
         return 0;
     case READ_MAJORITY:
         /* What was read may be newer than the last sync. Streams read only what is durable. */

@@ -72,14 +72,14 @@ static void add_times(struct request *rq)
     memcpy(doc, times.doc.p, times.doc.len);
     memcpy(doc + times.cluster_at, &cluster, sizeof(cluster));
     memcpy(doc + times.operation_at, &done, sizeof(done));
-    bw_fields(&rq->reply, bv_doc(doc));
+    bw_fields(rq->reply, bv_doc(doc));
 }
 
 int reply_set_waits(struct request *rq)
 {
     if (rq->op.database == NULL || rq->cmd == NULL)
         return 0;
-    if (rq->has_autocommit && !txn_rules_ends(rq->cmd))
+    if (rq->env->has_autocommit && !txn_rules_ends(rq->cmd))
         return 0; /* the commit waits for what the transaction read and wrote */
     if ((rq->cmd->flags & CMD_WRITE) == 0)
         return read_concern_finish(rq);
@@ -115,9 +115,10 @@ static bool is_stream(const struct request *rq)
 /* A client repeats a retryable write, or the end of a transaction, and may expect it done once. */
 static bool is_retryable(const struct request *rq)
 {
-    if (rq->txn_number < 0 || rq->cmd == NULL)
+    if (rq->env->txn_number < 0 || rq->cmd == NULL)
         return false;
-    return rq->has_autocommit ? txn_rules_ends(rq->cmd) : (rq->cmd->flags & CMD_RETRYABLE) != 0;
+    return rq->env->has_autocommit ? txn_rules_ends(rq->cmd)
+                                   : (rq->cmd->flags & CMD_RETRYABLE) != 0;
 }
 
 /* The labels that a failure with `code`, or a write concern error of it, has. */
@@ -151,7 +152,7 @@ static void add_labels(struct request *rq, uint32_t set)
                  {LABEL_NON_RESUMABLE_CHANGE_STREAM, "NonResumableChangeStreamError"},
                  {LABEL_SYSTEM_OVERLOADED, "SystemOverloadedError"},
                  {LABEL_RETRYABLE, "RetryableError"}};
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     struct bv instead = failpoint_error_labels(rq);
 
     if (!bv_is_missing(instead)) {
@@ -176,7 +177,7 @@ static void add_topology_version(struct request *rq, int code)
     bool stopping = error_is_shutdown(code) && atomic_load(&rq->server->stopping) != 0;
 
     if (error_is_not_primary(code) || stopping)
-        topology_write(&rq->server->topology, &rq->reply);
+        topology_write(&rq->server->topology, rq->reply);
 }
 
 static void add_write_concern_error(struct request *rq)
@@ -188,7 +189,7 @@ static void add_write_concern_error(struct request *rq)
         rq->write_concern_error = instead;
     if (bv_is_missing(rq->write_concern_error))
         return;
-    bw_bv(&rq->reply, "writeConcernError", rq->write_concern_error);
+    bw_bv(rq->reply, "writeConcernError", rq->write_concern_error);
     if (!bv_to_i64(bv_get(rq->write_concern_error, "code"), &code))
         return;
     add_labels(rq, labels(rq, (int)code, true));
@@ -200,18 +201,18 @@ void reply_add_write_concern_error(struct request *rq)
     struct biter it = biter(rq->out);
     struct belem e;
 
-    bw_init(&rq->reply, &rq->op.arena);
+    bw_init(rq->reply, &rq->op.arena);
     while (biter_next(&it, &e)) {
         if (strcmp(e.key, "ok") == 0)
             add_write_concern_error(rq);
-        bw_elem(&rq->reply, &e);
+        bw_elem(rq->reply, &e);
     }
-    rq->out = bw_done(&rq->reply);
+    rq->out = bw_done(rq->reply);
 }
 
 void reply_finish(struct request *rq)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     add_write_concern_error(rq);
     bw_f64(w, "ok", 1.0);
@@ -239,7 +240,7 @@ void reply_error(struct request *rq)
 {
     struct op *op = &rq->op;
     struct error *err = op->err;
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     char buf[32];
 
     bw_init(w, &op->arena);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "server/concerns.h"
 #include "server/cursors.h"
 #include "server/executor.h"
 #include "server/failpoints.h"
@@ -23,12 +24,10 @@ struct request *request_new(struct server *s, struct conn *c)
     struct request *rq = reused;
 
     if (rq != NULL) {
-        reused = rq->free_next;
+        reused = rq->next;
         nreused--;
         op_renew(&rq->op);
-        memset((char *)rq + sizeof(rq->op), 0, offsetof(struct request, reply) - sizeof(rq->op));
-        memset((char *)&rq->reply + sizeof(rq->reply), 0,
-               sizeof(*rq) - offsetof(struct request, reply) - sizeof(rq->reply));
+        memset((char *)rq + sizeof(rq->op), 0, sizeof(*rq) - sizeof(rq->op));
     } else {
         rq = mem_must_zero(1, sizeof(*rq));
         op_init(&rq->op);
@@ -42,9 +41,23 @@ struct request *request_new(struct server *s, struct conn *c)
     rq->op.connection_id = c == NULL ? 0 : (uint64_t)c->id;
     rq->server = s;
     rq->conn = c;
-    rq->txn_number = -1;
     parking_init(&rq->parking);
     return rq;
+}
+
+void request_begin(struct request *rq)
+{
+    struct {
+        struct envelope env;
+        struct bw reply;
+    } *run = arena_alloc(&rq->op.arena, sizeof(*run));
+
+    memset(&run->env, 0, sizeof(run->env));
+    run->env.txn_number = -1;
+    write_concern_implicit(&run->env.wc);
+    bw_init(&run->reply, &rq->op.arena);
+    rq->env = &run->env;
+    rq->reply = &run->reply;
 }
 
 static void free_resume(struct op *op)
@@ -69,7 +82,7 @@ void request_free(struct request *rq)
     }
     if (nreused < REUSED_MAX) {
         arena_reset(&rq->op.arena);
-        rq->free_next = reused;
+        rq->next = reused;
         reused = rq;
         nreused++;
         return;
@@ -83,7 +96,7 @@ void request_thread_end(void)
     while (reused != NULL) {
         struct request *rq = reused;
 
-        reused = rq->free_next;
+        reused = rq->next;
         op_fini(&rq->op);
         free(rq);
     }
@@ -93,6 +106,8 @@ void request_thread_end(void)
 void request_rest(struct request *rq)
 {
     op_rest(&rq->op);
+    rq->env = NULL;
+    rq->reply = NULL;
 }
 
 static void clear_results(struct request *rq)
@@ -101,6 +116,8 @@ static void clear_results(struct request *rq)
 
     op_wake(op);
     arena_reset(&op->arena);
+    rq->env = NULL;
+    rq->reply = NULL;
     op->err->code = 0;
     op->read_optime = 0;
     if (!rq->goes_on)

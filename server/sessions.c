@@ -22,7 +22,7 @@ struct lsession {
     struct lsession *next;
     struct lsid_key key;
     int64_t last_use_us, last_use_ms;
-    struct request *users;   /* by session_next */
+    struct request *users;   /* linked by request.next */
     struct request *writer;  /* has a txnNumber: a retryable write or part of a transaction */
     struct waiter *waiting;  /* for the writer to end */
     struct session_txn *txn; /* NULL: never had one; made by the writer, freed with the session */
@@ -197,7 +197,7 @@ static int too_many(struct op *op)
 int session_checkout(struct request *rq)
 {
     struct sessions *s = rq->server->sessions;
-    struct lsid_key k = lsid_key(rq->lsid);
+    struct lsid_key k = lsid_key(rq->env->lsid);
     uint64_t hash;
     struct shard *sh = shard_of(s, &k, &hash);
     struct lsession *l;
@@ -205,7 +205,7 @@ int session_checkout(struct request *rq)
     mutex_lock(&sh->mx);
     l = get_locked(s, sh, hash, &k);
     if (l != NULL) {
-        rq->session_next = l->users;
+        rq->next = l->users;
         l->users = rq;
         rq->session = l;
     }
@@ -232,9 +232,9 @@ void session_checkin(struct request *rq)
         return;
     sh = shard_of(s, &l->key, &hash);
     mutex_lock(&sh->mx);
-    for (p = &l->users; *p != rq; p = &(*p)->session_next)
+    for (p = &l->users; *p != rq; p = &(*p)->next)
         ;
-    *p = rq->session_next;
+    *p = rq->next;
     if (l->writer == rq)
         end_write_locked(l);
     l->last_use_us = clock_mono_us();
@@ -392,7 +392,7 @@ void sessions_end(struct sessions *s, struct bv lsid)
 
 static void interrupt_locked(struct lsession *l, struct request *except)
 {
-    for (struct request *rq = l->users; rq != NULL; rq = rq->session_next) {
+    for (struct request *rq = l->users; rq != NULL; rq = rq->next) {
         if (rq != except)
             request_interrupt(rq, ERR_INTERRUPTED);
     }

@@ -22,7 +22,8 @@ struct lsid_key {
 
 struct sessions *sessions_new(int64_t max); /* remembered at once */
 void sessions_free(struct sessions *s);
-/* Finds or makes the session of rq->lsid and pins it: rq->session. 261 when there are too many. */
+/* Finds or makes the session of rq->env->lsid and pins it: rq->session. 261 when there are too
+ * many. */
 int session_checkout(struct request *rq) MUST_CHECK;
 /* Unpins it, ending its write if one is on. Nothing without a session. */
 void session_checkin(struct request *rq);

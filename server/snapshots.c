@@ -115,7 +115,7 @@ static void wake(struct snapshots *s)
 
 static int too_old(struct request *rq)
 {
-    uint64_t at = rq->at_cluster_time;
+    uint64_t at = rq->env->at_cluster_time;
 
     atomic_fetch_add(&rq->server->snapshots->too_old, 1);
     return op_fail(&rq->op, ERR_SNAPSHOT_TOO_OLD,
@@ -127,7 +127,7 @@ static int too_old(struct request *rq)
 static void enter(struct request *rq, struct snapshot *p)
 {
     rq->snapshot = p;
-    rq->at_cluster_time = p->at;
+    rq->env->at_cluster_time = p->at;
     txn_enter(p->txn, &rq->op);
 }
 
@@ -138,7 +138,7 @@ static int take(struct request *rq, struct snapshot *p)
     struct op *op = &rq->op;
     struct oplog *o = op->database->oplog;
     struct txn *t = NULL;
-    uint64_t want = rq->at_cluster_time, at = 0;
+    uint64_t want = rq->env->at_cluster_time, at = 0;
     int rc;
 
     /* A time that the clock has not reached becomes the newest one; one that it has passed without
@@ -185,11 +185,11 @@ static int reserve_locked(struct request *rq, struct snapshot **ret, struct txn 
     struct snapshot *p;
 
     *ret_old = NULL;
-    if (rq->at_cluster_time != 0) {
-        p = find_locked(s, rq->at_cluster_time);
+    if (rq->env->at_cluster_time != 0) {
+        p = find_locked(s, rq->env->at_cluster_time);
         if (p != NULL && p->user != NULL)
             return park_locked(s, &rq->op);
-        if (p == NULL && rq->at_cluster_time < oplog_allocated(rq->op.database->oplog))
+        if (p == NULL && rq->env->at_cluster_time < oplog_allocated(rq->op.database->oplog))
             return too_old(rq);
     } else {
         p = find_locked(s, time_to_share(rq));

@@ -24,9 +24,9 @@ struct snapshots *snapshots_new(void);
 void snapshots_free(struct snapshots *s); /* none is used; NULL: nothing */
 
 /*
- * Puts the request into the snapshot of rq->at_cluster_time; 0: into a new one, whose time becomes
- * rq->at_cluster_time. INT_PARK: another request reads from it. 239 for a time that is not pinned.
- * Nothing for a request that is inside already.
+ * Puts the request into the snapshot of rq->env->at_cluster_time; 0: into a new one, whose time
+ * becomes rq->env->at_cluster_time. INT_PARK: another request reads from it. 239 for a time that is
+ * not pinned. Nothing for a request that is inside already.
  */
 int snapshot_enter(struct request *rq) MUST_CHECK;
 /* Takes it out again; nothing for one that is not inside. */

@@ -101,7 +101,7 @@ static int check_stages(struct request *rq)
         if (is_outside(stage.key))
             return op_fail(&rq->op, ERR_API_STRICT,
                            "stage %s is not allowed with 'apiStrict: true' in API Version %s",
-                           stage.key, rq->api.version);
+                           stage.key, rq->env->api.version);
         if (strcmp(stage.key, "$changeStream") == 0)
             TRY_RETURN(check_stream(rq, stage.v));
         if (strcmp(stage.key, "$collStats") == 0 && tells_more_than_count(stage.v))
@@ -127,7 +127,7 @@ static int check_fields(struct request *rq)
 
 static int check_strict(struct request *rq)
 {
-    const char *version = rq->api.version;
+    const char *version = rq->env->api.version;
     unsigned in = version[0] == '1' ? CMD_API_V1 : CMD_API_V2;
 
     if ((rq->cmd->flags & in) == 0)
@@ -142,7 +142,7 @@ static int check_strict(struct request *rq)
 /* Commands that a version keeps, but not for long, are there for tests only. */
 static int check_deprecation(struct request *rq)
 {
-    const char *version = rq->api.version;
+    const char *version = rq->env->api.version;
     int (*run)(struct request *) = rq->cmd->run;
 
     if (version[0] == '1' ? run != cmd_testDeprecation : run != cmd_testDeprecationInVersion2)
@@ -155,12 +155,12 @@ static int check_deprecation(struct request *rq)
 
 static int check_version(struct request *rq)
 {
-    if (strcmp(rq->api.version, "1") == 0) {
-        rq->api.version = "1";
+    if (strcmp(rq->env->api.version, "1") == 0) {
+        rq->env->api.version = "1";
         return 0;
     }
-    if (strcmp(rq->api.version, "2") == 0 && atomic_load(&rq->server->accept_api_2)) {
-        rq->api.version = "2";
+    if (strcmp(rq->env->api.version, "2") == 0 && atomic_load(&rq->server->accept_api_2)) {
+        rq->env->api.version = "2";
         return 0;
     }
     return op_fail(&rq->op, ERR_API_VERSION, "API version must be \"1\"%s",
@@ -169,10 +169,10 @@ static int check_version(struct request *rq)
 
 int stable_api_check(struct request *rq, bool flags_given)
 {
-    if (rq->api.version == NULL && flags_given)
+    if (rq->env->api.version == NULL && flags_given)
         return op_fail(&rq->op, ERR_INVALID_OPTIONS,
                        "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion");
-    if (rq->api.version == NULL) {
+    if (rq->env->api.version == NULL) {
         if (rq->conn == NULL || !atomic_load(&rq->server->require_api))
             return 0;
         return op_fail(&rq->op, 498870,
@@ -180,9 +180,9 @@ int stable_api_check(struct request *rq, bool flags_given)
                        "API version");
     }
     TRY_RETURN(check_version(rq));
-    if (rq->api.strict)
+    if (rq->env->api.strict)
         TRY_RETURN(check_strict(rq));
-    return rq->api.deprecation_errors ? check_deprecation(rq) : 0;
+    return rq->env->api.deprecation_errors ? check_deprecation(rq) : 0;
 }
 
 bool stable_api_same(const struct api_params *a, const struct api_params *b)

@@ -10,8 +10,8 @@
 
 #include "server/command.h"
 
-/* rq->cmd and rq->api are set; `flags_given`: apiStrict or apiDeprecationErrors was. 72, 322, 323,
- * 324, or 498870 when a version is required and missing. Makes rq->api.version static. */
+/* rq->cmd and rq->env->api are set; `flags_given`: apiStrict or apiDeprecationErrors was. 72, 322,
+ * 323, 324, or 498870 when a version is required and missing. Makes rq->env->api.version static. */
 int stable_api_check(struct request *rq, bool flags_given) MUST_CHECK;
 
 bool stable_api_same(const struct api_params *a, const struct api_params *b);

@@ -99,21 +99,21 @@ static int too_old(struct request *rq, const struct session_txn *st)
 {
     bool txn = st->state != TXN_RETRYABLE;
 
-    return op_fail(&rq->op, ERR_TRANSACTION_TOO_OLD,
-                   "%s %lld %s session %s because a newer %s with txnNumber %lld has already "
-                   "started on this session.",
-                   rq->has_autocommit ? "Cannot start transaction"
-                                      : "Retryable write with txnNumber",
-                   (long long)rq->txn_number, rq->has_autocommit ? "on" : "is prohibited on",
-                   bv_show(&rq->op.arena, rq->lsid, 200), txn ? "transaction" : "retryable write",
-                   (long long)st->number);
+    return op_fail(
+        &rq->op, ERR_TRANSACTION_TOO_OLD,
+        "%s %lld %s session %s because a newer %s with txnNumber %lld has already "
+        "started on this session.",
+        rq->env->has_autocommit ? "Cannot start transaction" : "Retryable write with txnNumber",
+        (long long)rq->env->txn_number, rq->env->has_autocommit ? "on" : "is prohibited on",
+        bv_show(&rq->op.arena, rq->env->lsid, 200), txn ? "transaction" : "retryable write",
+        (long long)st->number);
 }
 
 static int check_start_locked(struct request *rq, const struct session_txn *st)
 {
-    if (rq->txn_number < st->number)
+    if (rq->env->txn_number < st->number)
         return too_old(rq, st);
-    if (rq->txn_number == st->number)
+    if (rq->env->txn_number == st->number)
         return op_fail(&rq->op, ERR_CONFLICTING_OPERATION,
                        "Only servers in a sharded cluster can start a new transaction at the "
                        "active transaction number");
@@ -122,23 +122,23 @@ static int check_start_locked(struct request *rq, const struct session_txn *st)
 
 static int check_api_locked(struct request *rq, const struct session_txn *st)
 {
-    if (stable_api_same(&rq->api, &st->api))
+    if (stable_api_same(&rq->env->api, &st->api))
         return 0;
     return op_fail(&rq->op, ERR_API_MISMATCH,
                    "API parameter mismatch: %s used params %s, the transaction's first command "
                    "used %s",
-                   rq->cmd->name, stable_api_show(&rq->op.arena, &rq->api),
+                   rq->cmd->name, stable_api_show(&rq->op.arena, &rq->env->api),
                    stable_api_show(&rq->op.arena, &st->api));
 }
 
 static int check_continue_locked(struct request *rq, const struct session_txn *st)
 {
     struct op *op = &rq->op;
-    long long number = rq->txn_number;
+    long long number = rq->env->txn_number;
 
-    if (rq->txn_number < st->number)
+    if (rq->env->txn_number < st->number)
         return too_old(rq, st);
-    if (rq->txn_number != st->number || st->state == TXN_NONE || st->state == TXN_RETRYABLE)
+    if (rq->env->txn_number != st->number || st->state == TXN_NONE || st->state == TXN_RETRYABLE)
         return op_fail(op, ERR_NO_SUCH_TRANSACTION,
                        "Given transaction number %lld does not match any in-progress "
                        "transactions. The active transaction number is %lld",
@@ -155,10 +155,10 @@ static int check_continue_locked(struct request *rq, const struct session_txn *s
 static void start_locked(struct session_txn *st, struct request *rq)
 {
     mutex_assert_held(&st->all->mx);
-    st->number = rq->txn_number;
-    st->api = rq->api;
-    st->read_level = rq->read_level;
-    st->read_level_given = rq->read_concern_given;
+    st->number = rq->env->txn_number;
+    st->api = rq->env->api;
+    st->read_level = rq->env->read_level;
+    st->read_level_given = rq->env->read_concern_given;
     st->start_us = clock_mono_us();
     st->start_ms = clock_wall_ms();
     st->expiry_us = st->start_us + st->all->lifetime_s * 1000000;
@@ -171,7 +171,7 @@ static void start_locked(struct session_txn *st, struct request *rq)
 static int take_locked(struct session_txn *st, struct request *rq, struct remains *ret_old)
 {
     mutex_assert_held(&st->all->mx);
-    if (!rq->start_transaction) {
+    if (!rq->env->start_transaction) {
         TRY_RETURN(check_continue_locked(rq, st));
     } else {
         TRY_RETURN(check_start_locked(rq, st));
@@ -182,22 +182,22 @@ static int take_locked(struct session_txn *st, struct request *rq, struct remain
     st->user = rq;
     st->entered_us = clock_mono_us();
     rq->txn = st;
-    return rq->start_transaction ? 0 : check_api_locked(rq, st);
+    return rq->env->start_transaction ? 0 : check_api_locked(rq, st);
 }
 
 /* A retryable write ends the transaction that it makes old. */
 static int retryable_locked(struct session_txn *st, struct request *rq, struct remains *ret_old)
 {
     mutex_assert_held(&st->all->mx);
-    if (rq->txn_number < st->number)
+    if (rq->env->txn_number < st->number)
         return too_old(rq, st);
-    if (rq->txn_number == st->number && st->state != TXN_RETRYABLE)
+    if (rq->env->txn_number == st->number && st->state != TXN_RETRYABLE)
         return op_fail(&rq->op, ERR_INCOMPLETE_TXN_HISTORY,
                        "Cannot retry a retryable write that has been converted into a "
                        "transaction");
     if (st->state == TXN_IN_PROGRESS)
         txn_close_locked(st, TXN_ABORTED, ret_old);
-    st->number = rq->txn_number;
+    st->number = rq->env->txn_number;
     st->state = TXN_RETRYABLE;
     return 0;
 }
@@ -208,7 +208,7 @@ static int load(struct request *rq, struct session_txn *st)
     struct op *op = &rq->op;
     struct retry_record r;
 
-    TRY_RETURN(retry_load(op->database->engine, op, rq->lsid, &op->arena, &r));
+    TRY_RETURN(retry_load(op->database->engine, op, rq->env->lsid, &op->arena, &r));
     st->number = r.found ? r.txn_number : -1;
     st->state = !r.found ? TXN_NONE : r.committed ? TXN_COMMITTED : TXN_RETRYABLE;
     return 0;
@@ -219,10 +219,10 @@ static int get_state(struct request *rq, struct session_txn **ret)
     struct session_txn **place = session_txn(rq), *st = *place;
     int rc;
 
-    if (st == NULL && rq->has_autocommit) {
+    if (st == NULL && rq->env->has_autocommit) {
         st = mem_must_zero(1, sizeof(*st));
         st->all = rq->server->transactions;
-        st->lsid = lsid_key(rq->lsid);
+        st->lsid = lsid_key(rq->env->lsid);
         TRY(load(rq, st));
         *place = st;
     }
@@ -237,7 +237,7 @@ static int begin_storage(struct request *rq, struct session_txn *st)
 {
     struct txn *txn;
 
-    TRY_RETURN(txn_begin(&rq->op, rq->lsid, rq->txn_number, &txn));
+    TRY_RETURN(txn_begin(&rq->op, rq->env->lsid, rq->env->txn_number, &txn));
     mutex_lock(&st->all->mx);
     st->txn = txn;
     st->read_optime = txn_read_optime(txn);
@@ -263,7 +263,7 @@ int transaction_enter(struct request *rq)
     struct remains old = {0};
     int rc;
 
-    if (rq->txn_number < 0 || rq->session == NULL)
+    if (rq->env->txn_number < 0 || rq->session == NULL)
         return 0;
     TRY_RETURN(session_write_begin(rq));
     if (rq->txn != NULL)
@@ -272,12 +272,12 @@ int transaction_enter(struct request *rq)
     if (st == NULL)
         return 0;
     mutex_lock(&st->all->mx);
-    rc = rq->has_autocommit ? take_locked(st, rq, &old) : retryable_locked(st, rq, &old);
+    rc = rq->env->has_autocommit ? take_locked(st, rq, &old) : retryable_locked(st, rq, &old);
     mutex_unlock(&st->all->mx);
     txn_bury(rq->server, &old);
-    if (rc != 0 || !rq->has_autocommit)
+    if (rc != 0 || !rq->env->has_autocommit)
         return rc;
-    if (rq->start_transaction)
+    if (rq->env->start_transaction)
         TRY_RETURN(begin_storage(rq, st));
     return go_in(rq);
 }
@@ -287,7 +287,7 @@ int transaction_enter(struct request *rq)
 /* Errors that MongoDB finds before a command has the session: they leave its transaction alone. */
 static bool spares_transaction(const struct request *rq, int rc)
 {
-    if (rq->start_transaction)
+    if (rq->env->start_transaction)
         return false;
     return rc == ERR_IDL_DUPLICATE_FIELD || rc == ERR_IDL_MISSING_FIELD ||
            rc == ERR_IDL_UNKNOWN_FIELD;

@@ -14,13 +14,13 @@ static int check_fields(struct request *rq)
 {
     struct op *op = &rq->op;
 
-    if (rq->txn_number >= 0 && bv_is_missing(rq->lsid))
+    if (rq->env->txn_number >= 0 && bv_is_missing(rq->env->lsid))
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "Transaction number requires a session ID to also be specified");
-    if (rq->has_autocommit && rq->txn_number < 0)
+    if (rq->env->has_autocommit && rq->env->txn_number < 0)
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "'autocommit' field requires a transaction number to also be specified");
-    if (rq->start_transaction && !rq->has_autocommit)
+    if (rq->env->start_transaction && !rq->env->has_autocommit)
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "'startTransaction' field requires 'autocommit' field to also be "
                        "specified");
@@ -45,19 +45,19 @@ static int check_concerns(struct request *rq)
 {
     struct op *op = &rq->op;
 
-    if (rq->wc.given && !txn_rules_ends(rq->cmd))
+    if (rq->env->wc.given && !txn_rules_ends(rq->cmd))
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "writeConcern is not allowed within a multi-statement transaction");
-    if (!rq->read_concern_given)
+    if (!rq->env->read_concern_given)
         return 0;
-    if (!rq->start_transaction)
+    if (!rq->env->start_transaction)
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "Only the first command in a transaction may specify a readConcern");
-    if (rq->read_level == READ_AVAILABLE || rq->read_level == READ_LINEARIZABLE)
+    if (rq->env->read_level == READ_AVAILABLE || rq->env->read_level == READ_LINEARIZABLE)
         return op_fail(op, ERR_INVALID_OPTIONS,
                        "The readConcern level must be either 'local' (default), 'majority' or "
                        "'snapshot' in order to run in a transaction");
-    if (rq->at_cluster_time != 0)
+    if (rq->env->at_cluster_time != 0)
         return op_fail(op, ERR_NOT_IMPLEMENTED,
                        "readConcern atClusterTime in a transaction is not supported");
     return 0;
@@ -72,7 +72,7 @@ bool txn_rules_ends(const struct command *cmd)
 
 static int check_start(struct request *rq)
 {
-    if (!rq->start_transaction)
+    if (!rq->env->start_transaction)
         return 0;
     if (rq->cmd->run == cmd_killCursors)
         return refuse(rq, "Cannot run killCursors as the first operation in a multi-document "
@@ -164,9 +164,9 @@ int txn_rules_stages(struct request *rq)
 int txn_rules_check(struct request *rq)
 {
     TRY_RETURN(check_fields(rq));
-    if (rq->txn_number < 0)
+    if (rq->env->txn_number < 0)
         return 0;
-    if (!rq->has_autocommit)
+    if (!rq->env->has_autocommit)
         return check_retryable(rq);
     TRY_RETURN(check_command(rq));
     TRY_RETURN(check_namespace(rq));
@@ -177,7 +177,7 @@ int txn_rules_check(struct request *rq)
 
 bool txn_rules_transient(const struct request *rq, int code)
 {
-    if (rq->txn_number < 0 || !rq->has_autocommit)
+    if (rq->env->txn_number < 0 || !rq->env->has_autocommit)
         return false;
     switch (code) {
     case ERR_WRITE_CONFLICT:

@@ -87,7 +87,7 @@ void write_concern_implicit(struct write_concern *ret)
 
 int write_concern_check(struct request *rq)
 {
-    struct write_concern *wc = &rq->wc, other;
+    struct write_concern *wc = &rq->env->wc, other;
 
     if ((rq->cmd->flags & (CMD_WRITE | CMD_WRITE_CONCERN)) == 0 && wc->named)
         return op_fail(&rq->op, ERR_INVALID_OPTIONS, "Command does not support writeConcern");
@@ -138,8 +138,8 @@ static void set_error(struct request *rq, int code, const char *text)
     if (code == ERR_WRITE_CONCERN_TIMEOUT)
         bw_bool(&w, "wtimeout", true);
     bw_doc_begin(&w, "writeConcern");
-    write_concern_write(&rq->wc, &w);
-    bw_str(&w, "provenance", rq->wc.provenance);
+    write_concern_write(&rq->env->wc, &w);
+    bw_str(&w, "provenance", rq->env->wc.provenance);
     bw_end(&w);
     bw_end(&w);
     rq->write_concern_error = bw_done(&w);
@@ -159,16 +159,16 @@ static int64_t give_up_at(const struct request *rq)
 {
     int64_t at = rq->op.deadline_us, wtimeout;
 
-    if (rq->wc.wtimeout_ms <= 0)
+    if (rq->env->wc.wtimeout_ms <= 0)
         return at;
-    wtimeout = clock_mono_us() + rq->wc.wtimeout_ms * 1000;
+    wtimeout = clock_mono_us() + rq->env->wc.wtimeout_ms * 1000;
     return at == 0 || wtimeout < at ? wtimeout : at;
 }
 
 void write_concern_finish(struct request *rq)
 {
     struct op *op = &rq->op;
-    const struct write_concern *wc = &rq->wc;
+    const struct write_concern *wc = &rq->env->wc;
 
     if (write_concern_is_silent(wc)) {
         op->ack_visible = 0;

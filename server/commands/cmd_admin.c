@@ -75,7 +75,7 @@ int cmd_fsync(struct request *rq)
     if (args.lock)
         return op_fail(op, ERR_NOT_IMPLEMENTED, "fsync cannot hold a lock");
     TRY_RETURN(engine_checkpoint(op->database->engine, op->err));
-    bw_i32(&rq->reply, "numFiles", 1);
+    bw_i32(rq->reply, "numFiles", 1);
     return 0;
 }
 
@@ -116,7 +116,7 @@ static void write_line(void *arg, enum log_level level, const char *line)
 
 int cmd_getLog(struct request *rq)
 {
-    struct log_filter filter = {.w = &rq->reply};
+    struct log_filter filter = {.w = rq->reply};
     struct belem first;
     int64_t lines;
 
@@ -127,19 +127,19 @@ int cmd_getLog(struct request *rq)
                        "Argument to getLog must be of type String; found %s of type %s",
                        bv_show(&rq->op.arena, first.v, 100), bv_type_name(first.v.type));
     if (bv_str_is(first.v, "*")) {
-        bw_arr_begin(&rq->reply, "names");
-        bw_str(&rq->reply, NULL, "global");
-        bw_str(&rq->reply, NULL, "startupWarnings");
-        bw_end(&rq->reply);
+        bw_arr_begin(rq->reply, "names");
+        bw_str(rq->reply, NULL, "global");
+        bw_str(rq->reply, NULL, "startupWarnings");
+        bw_end(rq->reply);
         return 0;
     }
     filter.warnings_only = bv_str_is(first.v, "startupWarnings");
     if (!filter.warnings_only && !bv_str_is(first.v, "global"))
         return op_fail(&rq->op, ERR_OPERATION_FAILED, "No log named '%s'", bv_str(first.v, NULL));
-    bw_arr_begin(&rq->reply, "log");
+    bw_arr_begin(rq->reply, "log");
     lines = log_recent(write_line, &filter);
-    bw_end(&rq->reply);
-    bw_i32(&rq->reply, "totalLinesWritten", (int32_t)lines);
+    bw_end(rq->reply);
+    bw_i32(rq->reply, "totalLinesWritten", (int32_t)lines);
     return 0;
 }
 
@@ -164,9 +164,9 @@ int cmd_currentOp(struct request *rq)
 
     TRY_RETURN(
         fields_parse(&rq->op, "currentOp", current_op_fields, rq->op.cmd, FIELDS_COMMAND, &args));
-    bw_arr_begin(&rq->reply, "inprog");
-    TRY_RETURN(ops_write(rq, &args.filter, &rq->reply));
-    bw_end(&rq->reply);
+    bw_arr_begin(rq->reply, "inprog");
+    TRY_RETURN(ops_write(rq, &args.filter, rq->reply));
+    bw_end(rq->reply);
     return 0;
 }
 
@@ -185,6 +185,6 @@ int cmd_killOp(struct request *rq)
 
     TRY_RETURN(fields_parse(&rq->op, "killOp", kill_op_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     ops_kill(rq, args.op);
-    bw_str(&rq->reply, "info", "attempting to kill op");
+    bw_str(rq->reply, "info", "attempting to kill op");
     return 0;
 }

@@ -81,7 +81,7 @@ int aggregate_command_parse(struct request *rq, struct bv cmd, bool explaining,
     ret->spec.db = op->db;
     ret->spec.pipeline = ret->pipeline;
     ret->spec.allow_disk_use = ret->allow_disk_use;
-    ret->spec.read_level = rq->read_level_given ? read_level_name(rq->read_level) : NULL;
+    ret->spec.read_level = rq->env->read_level_given ? read_level_name(rq->env->read_level) : NULL;
     ret->spec.v1_tokens = !ret->generate_v2_tokens;
     ret->spec.as_written = failpoints_armed() && failpoint_as_written(rq);
     ret->spec.vars = let.vars;
@@ -100,7 +100,7 @@ int cmd_aggregate(struct request *rq)
     TRY_RETURN(aggregate_command_parse(rq, rq->op.cmd, false, &args));
     TRY_RETURN(aggregate_open(&rq->op, &args.spec, &c));
     if (args.explain) {
-        c->ops->explain(c, &rq->reply, 0);
+        c->ops->explain(c, rq->reply, 0);
         qcursor_free(c);
         return 0;
     }

@@ -350,7 +350,7 @@ static int run_ops(struct bulk *b)
 static int write_reply(struct bulk *b)
 {
     struct progress *p = b->p;
-    struct bw *w = &b->rq->reply;
+    struct bw *w = b->rq->reply;
     struct batch_opts o = {.batch_size = b->req.batch_size >= 0 ? b->req.batch_size : INT64_MAX,
                            .first = true,
                            .field = "firstBatch"};
@@ -390,10 +390,10 @@ static int begin(struct bulk *b)
     b->p = progress_of(op);
     TRY_RETURN(bulk_request_parse(op, &b->req));
     TRY_RETURN(write_number_statements(rq, b->req.nops, &b->stmt_ids));
-    b->retryable = rq->txn_number >= 0 && rq->txn == NULL;
+    b->retryable = rq->env->txn_number >= 0 && rq->txn == NULL;
     if (b->retryable) {
         TRY_RETURN(session_write_begin(rq));
-        TRY_RETURN(retry_state_open(op, rq->lsid, rq->txn_number, &b->retry));
+        TRY_RETURN(retry_state_open(op, rq->env->lsid, rq->env->txn_number, &b->retry));
         b->retry.before_commit = failpoints_armed() ? failpoint_before_commit : NULL;
     }
     if (op->on_schema_thread && moves_to_create(b))

@@ -16,7 +16,7 @@ struct cluster_parameter {
 
 static void get_stream_options(struct request *rq)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     uint64_t set_at;
     int64_t seconds = oplog_get_image_expiry(rq->op.database->oplog, &set_at);
 
@@ -113,10 +113,10 @@ static int find(struct op *op, const char *name, const struct cluster_parameter 
 
 static void show(struct request *rq, const struct cluster_parameter *p)
 {
-    bw_doc_begin(&rq->reply, NULL);
-    bw_str(&rq->reply, "_id", p->name);
+    bw_doc_begin(rq->reply, NULL);
+    bw_str(rq->reply, "_id", p->name);
     p->get(rq);
-    bw_end(&rq->reply);
+    bw_end(rq->reply);
 }
 
 static int show_named(struct request *rq, struct bv name)
@@ -142,7 +142,7 @@ int cmd_getClusterParameter(struct request *rq)
     TRY_RETURN(
         fields_parse(&rq->op, "getClusterParameter", no_fields, rq->op.cmd, FIELDS_COMMAND, &none));
     bv_first(rq->op.cmd, &first);
-    bw_arr_begin(&rq->reply, "clusterParameters");
+    bw_arr_begin(rq->reply, "clusterParameters");
     if (bv_str_is(first.v, "*")) {
         for (size_t i = 0; i < NPARAMETERS; i++)
             show(rq, &parameters[i]);
@@ -157,7 +157,7 @@ int cmd_getClusterParameter(struct request *rq)
     } else {
         TRY_RETURN(show_named(rq, first.v));
     }
-    bw_end(&rq->reply);
+    bw_end(rq->reply);
     return 0;
 }
 

@@ -35,7 +35,8 @@ int cmd_getMore(struct request *rq)
         return op_fail(op, ERR_INVALID_NAMESPACE, "Invalid namespace specified '%s.'", op->db);
     ns = ns_join(&op->arena, op->db, a.collection);
     o.batch_size = a.batch_size;
-    return cursor_get_more(rq, bv_i64(a.id), ns, &o, rq->max_time_ms > 0 ? rq->max_time_ms : -1);
+    return cursor_get_more(rq, bv_i64(a.id), ns, &o,
+                           rq->env->max_time_ms > 0 ? rq->env->max_time_ms : -1);
 }
 
 struct kill_args {
@@ -73,9 +74,9 @@ int cmd_killCursors(struct request *rq)
 
         bw_bv(was ? &found : &missing, NULL, e.v);
     }
-    bw_bv(&rq->reply, "cursorsKilled", bw_done(&found));
-    bw_bv(&rq->reply, "cursorsNotFound", bw_done(&missing));
-    bw_bv(&rq->reply, "cursorsAlive", bv_empty_array);
-    bw_bv(&rq->reply, "cursorsUnknown", bv_empty_array);
+    bw_bv(rq->reply, "cursorsKilled", bw_done(&found));
+    bw_bv(rq->reply, "cursorsNotFound", bw_done(&missing));
+    bw_bv(rq->reply, "cursorsAlive", bv_empty_array);
+    bw_bv(rq->reply, "cursorsUnknown", bv_empty_array);
     return 0;
 }

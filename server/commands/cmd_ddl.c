@@ -151,8 +151,8 @@ int cmd_drop(struct request *rq)
     TRY_RETURN(ddl_drop(&rq->op, ns, &r));
     if (!r.existed)
         return 0;
-    bw_i32(&rq->reply, "nIndexesWas", (int32_t)r.nindexes);
-    bw_str(&rq->reply, "ns", ns);
+    bw_i32(rq->reply, "nIndexesWas", (int32_t)r.nindexes);
+    bw_str(rq->reply, "ns", ns);
     return 0;
 }
 
@@ -171,7 +171,7 @@ int cmd_dropDatabase(struct request *rq)
                        "Cannot drop '%s' database while replication is active", op->db);
     TRY_RETURN(ddl_drop_database(op, op->db, &existed));
     if (existed)
-        bw_str(&rq->reply, "dropped", op->db);
+        bw_str(rq->reply, "dropped", op->db);
     return 0;
 }
 
@@ -268,7 +268,7 @@ int cmd_collMod(struct request *rq)
         m.has_images = true;
     }
     m.index = args.index;
-    return ddl_collmod(&rq->op, ns, &m, &rq->reply);
+    return ddl_collmod(&rq->op, ns, &m, rq->reply);
 }
 
 /* --- indexes --------------------------------------------------------------------------------- */
@@ -297,13 +297,13 @@ int cmd_createIndexes(struct request *rq)
                             FIELDS_COMMAND, &args));
     TRY_RETURN(check_user_ns(&rq->op, ns));
     TRY_RETURN(ddl_create_indexes(&rq->op, ns, args.indexes, args.ignore_unknown, &r));
-    bw_i32(&rq->reply, "numIndexesBefore", (int32_t)r.before);
-    bw_i32(&rq->reply, "numIndexesAfter", (int32_t)r.after);
-    bw_bool(&rq->reply, "createdCollectionAutomatically", r.created_collection);
+    bw_i32(rq->reply, "numIndexesBefore", (int32_t)r.before);
+    bw_i32(rq->reply, "numIndexesAfter", (int32_t)r.after);
+    bw_bool(rq->reply, "createdCollectionAutomatically", r.created_collection);
     if (r.before == r.after)
-        bw_str(&rq->reply, "note", "all indexes already exist");
+        bw_str(rq->reply, "note", "all indexes already exist");
     else
-        bw_str(&rq->reply, "commitQuorum", "votingMembers");
+        bw_str(rq->reply, "commitQuorum", "votingMembers");
     return 0;
 }
 
@@ -331,6 +331,6 @@ int cmd_dropIndexes(struct request *rq)
                        "'[string, object, array]'",
                        bv_type_name(args.index.type));
     TRY_RETURN(ddl_drop_indexes(&rq->op, ns, args.index, &before));
-    bw_i32(&rq->reply, "nIndexesWas", (int32_t)before);
+    bw_i32(rq->reply, "nIndexesWas", (int32_t)before);
     return 0;
 }

@@ -30,7 +30,7 @@ static int parse_nothing(struct request *rq, const char *what)
 int cmd_buildInfo(struct request *rq)
 {
     static const int version[] = MONGO_VERSION_ARRAY;
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     struct utsname uts;
 
     uname(&uts);
@@ -110,7 +110,7 @@ static void write_system(struct bw *w, const struct utsname *uts)
 
 int cmd_hostInfo(struct request *rq)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     struct rlimit files;
     struct utsname uts;
 
@@ -147,7 +147,7 @@ static const struct field connection_status_fields[] = {
 int cmd_connectionStatus(struct request *rq)
 {
     struct connection_status_args args = {0};
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     TRY_RETURN(fields_parse(&rq->op, "connectionStatus", connection_status_fields, rq->op.cmd,
                             FIELDS_COMMAND, &args));
@@ -162,7 +162,7 @@ int cmd_connectionStatus(struct request *rq)
 
 int cmd_whatsmyuri(struct request *rq)
 {
-    bw_str(&rq->reply, "you", rq->conn != NULL ? rq->conn->remote : "");
+    bw_str(rq->reply, "you", rq->conn != NULL ? rq->conn->remote : "");
     return 0;
 }
 
@@ -201,7 +201,7 @@ static void write_parsed_options(struct bw *w, const struct server *server)
 int cmd_getCmdLineOpts(struct request *rq)
 {
     const struct settings *s = &rq->server->settings;
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     TRY_RETURN(parse_nothing(rq, "getCmdLineOpts"));
     bw_arr_begin(w, "argv");
@@ -217,13 +217,13 @@ int cmd_getCmdLineOpts(struct request *rq)
 int cmd_features(struct request *rq)
 {
     /* The machine part of ObjectIds made here: none is, drivers make them. */
-    bw_i32(&rq->reply, "oidMachine", 0);
+    bw_i32(rq->reply, "oidMachine", 0);
     return 0;
 }
 
 int cmd_listCommands(struct request *rq)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     const struct command *c;
 
     TRY_RETURN(parse_nothing(rq, "listCommands"));
@@ -266,7 +266,7 @@ static void write_count(struct bw *w, const char *key, const struct top_entry *e
 
 int cmd_top(struct request *rq)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     struct top_named *list;
     size_t n;
 
@@ -322,8 +322,8 @@ int cmd_profile(struct request *rq)
         return op_fail(&rq->op, ERR_BAD_VALUE, "profiling level must be -1, 0, 1 or 2");
     if (level > 0)
         return op_fail(&rq->op, ERR_NOT_IMPLEMENTED, "the profiler is not built");
-    bw_i32(&rq->reply, "was", 0);
-    bw_i32(&rq->reply, "slowms", 100);
-    bw_f64(&rq->reply, "sampleRate", 1.0);
+    bw_i32(rq->reply, "was", 0);
+    bw_i32(rq->reply, "slowms", 100);
+    bw_f64(rq->reply, "sampleRate", 1.0);
     return 0;
 }

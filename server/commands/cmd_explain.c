@@ -137,17 +137,17 @@ static int append_stats(struct request *rq, struct qcursor *c)
     int64_t start_us = clock_mono_us(), n = 0;
 
     TRY_RETURN(qcursor_each(&rq->op, c, count_row, &n));
-    bw_doc_begin(&rq->reply, "executionStats");
-    bw_bool(&rq->reply, "executionSuccess", true);
-    bw_i32(&rq->reply, "nReturned", (int32_t)n);
-    bw_i32(&rq->reply, "executionTimeMillis", (int32_t)((clock_mono_us() - start_us) / 1000));
-    bw_end(&rq->reply);
+    bw_doc_begin(rq->reply, "executionStats");
+    bw_bool(rq->reply, "executionSuccess", true);
+    bw_i32(rq->reply, "nReturned", (int32_t)n);
+    bw_i32(rq->reply, "executionTimeMillis", (int32_t)((clock_mono_us() - start_us) / 1000));
+    bw_end(rq->reply);
     return 0;
 }
 
 static void append_server(struct request *rq)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     const char *host = rq->server->host, *colon = strrchr(host, ':');
 
     bw_doc_begin(w, "serverInfo");
@@ -178,16 +178,16 @@ int cmd_explain(struct request *rq)
             "BSON field 'explain.explain' is the wrong type '%s', expected type 'object'",
             bv_type_name(inner.type));
     TRY_RETURN(open_inner(rq, inner, &c, &stages));
-    bw_str(&rq->reply, "explainVersion", "1");
+    bw_str(rq->reply, "explainVersion", "1");
     if (!stages)
-        bw_doc_begin(&rq->reply, "queryPlanner");
+        bw_doc_begin(rq->reply, "queryPlanner");
     if (c->ops->explain != NULL)
-        c->ops->explain(c, &rq->reply, (int)verbosity);
+        c->ops->explain(c, rq->reply, (int)verbosity);
     if (!stages)
-        bw_end(&rq->reply);
+        bw_end(rq->reply);
     if (verbosity != QUERY_PLANNER && !c->change_stream)
         TRY(append_stats(rq, c));
-    bw_bv(&rq->reply, "command", inner);
+    bw_bv(rq->reply, "command", inner);
     append_server(rq);
     rc = 0;
 fail:

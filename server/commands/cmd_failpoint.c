@@ -77,6 +77,6 @@ int cmd_configureFailPoint(struct request *rq)
     TRY_RETURN(parse_mode(op, a.mode, &set));
     set.data = a.data;
     TRY_RETURN(failpoint_set(op, a.name, &set, &count));
-    bw_i32(&rq->reply, "count", (int32_t)count);
+    bw_i32(rq->reply, "count", (int32_t)count);
     return 0;
 }

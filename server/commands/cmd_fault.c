@@ -31,7 +31,7 @@ int cmd_runnelFault(struct request *rq)
         return 0;
     }
     name = arena_strndup(&op->arena, a.spec, strcspn(a.spec, ":"));
-    bw_i64(&rq->reply, "hits", fault_hits(name));
+    bw_i64(rq->reply, "hits", fault_hits(name));
     return fault_set(a.spec, op->err);
 }
 
@@ -53,6 +53,6 @@ int cmd_runnelClock(struct request *rq)
     if (llabs(a.shift_ms) > SHIFT_MAX_MS)
         return op_fail(&rq->op, ERR_BAD_VALUE, "a shift of more than ten years");
     clock_test_shift_wall(a.shift_ms);
-    bw_date(&rq->reply, "now", clock_wall_ms());
+    bw_date(rq->reply, "now", clock_wall_ms());
     return 0;
 }

@@ -172,9 +172,9 @@ int cmd_count(struct request *rq)
     }
     n = clip(n, &args);
     if (n <= INT32_MAX)
-        bw_i32(&rq->reply, "n", (int32_t)n);
+        bw_i32(rq->reply, "n", (int32_t)n);
     else
-        bw_i64(&rq->reply, "n", n);
+        bw_i64(rq->reply, "n", n);
     return 0;
 }
 
@@ -228,11 +228,11 @@ int cmd_distinct(struct request *rq)
     TRY_RETURN(find_open(&rq->op, &spec, &c));
     TRY_RETURN(each_row(rq, c, distinct_row, &job));
     values = distinct_values(job.set, &n);
-    bw_arr_begin(&rq->reply, "values");
+    bw_arr_begin(rq->reply, "values");
     for (size_t i = 0; i < n; i++)
-        bw_bv(&rq->reply, NULL, values[i]);
-    bw_end(&rq->reply);
-    if (rq->read_level == READ_SNAPSHOT && !rq->has_autocommit)
-        bw_ts(&rq->reply, "atClusterTime", rq->at_cluster_time);
+        bw_bv(rq->reply, NULL, values[i]);
+    bw_end(rq->reply);
+    if (rq->env->read_level == READ_SNAPSHOT && !rq->env->has_autocommit)
+        bw_ts(rq->reply, "atClusterTime", rq->env->at_cluster_time);
     return 0;
 }

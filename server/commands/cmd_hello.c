@@ -176,7 +176,7 @@ static void write_optime(struct bw *w, const char *name, uint64_t ts, int64_t te
 
 static void write_last_write(struct request *rq, int64_t term)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     struct database *db = rq->op.database;
     uint64_t visible = 1, durable = 1;
 
@@ -204,7 +204,7 @@ static void write_election_id(struct bw *w, int64_t term)
 
 static void write_reply(struct request *rq, bool hello_ok, const char *primary_field)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     struct server *s = rq->server;
     const char *me = conn_me(rq->conn);
     int64_t term = rq->op.database == NULL ? 1 : oplog_term(rq->op.database->oplog);

@@ -278,13 +278,13 @@ int cmd_listDatabases(struct request *rq)
     names = all_dbs(op, &n);
     for (size_t i = 0; i < n; i++)
         TRY_RETURN(list_db(&l, names[i], args.name_only, &total));
-    bw_arr_begin(&rq->reply, "databases");
+    bw_arr_begin(rq->reply, "databases");
     for (size_t i = 0; i < l.n; i++)
-        bw_bv(&rq->reply, NULL, l.docs[i]);
-    bw_end(&rq->reply);
+        bw_bv(rq->reply, NULL, l.docs[i]);
+    bw_end(rq->reply);
     if (!args.name_only) {
-        bw_i64(&rq->reply, "totalSize", total);
-        bw_i64(&rq->reply, "totalSizeMb", total >> 20);
+        bw_i64(rq->reply, "totalSize", total);
+        bw_i64(rq->reply, "totalSizeMb", total >> 20);
     }
     return 0;
 }

@@ -292,7 +292,7 @@ static const struct field get_fields[] = {
 
 static void show(struct request *rq, const struct parameter *p, bool details)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     if (!details) {
         p->get(rq, w, p->name);
@@ -380,7 +380,7 @@ int cmd_setParameter(struct request *rq)
             continue;
         p = parameter_find(e.key);
         if (!was)
-            p->get(rq, &rq->reply, "was");
+            p->get(rq, rq->reply, "was");
         was = true;
         TRY_RETURN(p->set(rq, p->name, e.v));
     }

@@ -95,7 +95,7 @@ int cmd_replSetGetStatus(struct request *rq)
     uint64_t durable = oplog_durable(o); /* first: it may not pass what is shown as applied */
     uint64_t visible = oplog_visible(o);
     int64_t term = oplog_term(o);
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     char none;
 
     TRY_RETURN(fields_parse(&rq->op, "replSetGetStatus", status_fields, rq->op.cmd, FIELDS_COMMAND,
@@ -182,9 +182,9 @@ int cmd_replSetGetConfig(struct request *rq)
 
     TRY_RETURN(fields_parse(&rq->op, "replSetGetConfig", get_config_fields, rq->op.cmd,
                             FIELDS_COMMAND, &args));
-    bw_bv(&rq->reply, "config", repl_config_doc(&rq->op));
+    bw_bv(rq->reply, "config", repl_config_doc(&rq->op));
     if (args.commitment_status)
-        bw_bool(&rq->reply, "commitmentStatus", true);
+        bw_bool(rq->reply, "commitmentStatus", true);
     return 0;
 }
 
@@ -293,7 +293,7 @@ int cmd_pruneOplog(struct request *rq)
                            bv_is_missing(args.now) ? oplog_retention_now_ms(o) : bv_i64(args.now),
                            &removed));
     rq->op.ack_flush = oplog_flush_ticket(o); /* what was answered as removed stays removed */
-    bw_i64(&rq->reply, "removed", removed);
-    bw_ts(&rq->reply, "oldest", oplog_oldest(o));
+    bw_i64(rq->reply, "removed", removed);
+    bw_ts(rq->reply, "oldest", oplog_oldest(o));
     return 0;
 }

@@ -9,7 +9,7 @@
 
 static void show(struct request *rq, const struct rw_values *v)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     bw_doc_begin(w, "defaultReadConcern");
     bw_str(w, "level", read_level_name(v->read_level));
@@ -47,7 +47,7 @@ int cmd_getDefaultRWConcern(struct request *rq)
     rw_defaults_get(rq->server->rw_defaults, &rq->op.arena, &v);
     show(rq, &v);
     if (args.in_memory)
-        bw_bool(&rq->reply, "inMemory", true);
+        bw_bool(rq->reply, "inMemory", true);
     return 0;
 }
 

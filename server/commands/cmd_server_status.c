@@ -419,7 +419,7 @@ static const struct section sections[] = {
 static void write_head(struct request *rq)
 {
     const struct server *s = rq->server;
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     int64_t up_ms = (clock_mono_us() - s->start_us) / 1000;
 
     bw_str(w, "host", s->host);
@@ -443,9 +443,9 @@ int cmd_serverStatus(struct request *rq)
             continue;
         if (s->of_oplog && oplog_hidden(rq->op.database->oplog))
             continue;
-        bw_doc_begin(&rq->reply, s->name);
-        s->write(rq, &rq->reply);
-        bw_end(&rq->reply);
+        bw_doc_begin(rq->reply, s->name);
+        s->write(rq, rq->reply);
+        bw_end(rq->reply);
     }
     return 0;
 }

@@ -13,7 +13,7 @@
 
 int cmd_startSession(struct request *rq)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     uint8_t uuid[16];
     struct bw id;
     struct bv lsid;

@@ -32,8 +32,8 @@ int cmd_collStats(struct request *rq)
     TRY_RETURN(
         fields_parse(&rq->op, "collStats", coll_stats_fields, rq->op.cmd, FIELDS_COMMAND, &args));
     there = stats_collect(&rq->op, ns, &st);
-    bw_str(&rq->reply, "ns", ns);
-    stats_write_storage(&rq->reply, there ? &st : NULL, args.scale);
+    bw_str(rq->reply, "ns", ns);
+    stats_write_storage(rq->reply, there ? &st : NULL, args.scale);
     return 0;
 }
 
@@ -90,7 +90,7 @@ int cmd_dbStats(struct request *rq)
 {
     struct db_stats_args args = {.scale = 1};
     struct db_totals t = {0};
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
     double scale;
 
     TRY_RETURN(
@@ -162,10 +162,10 @@ int cmd_dataSize(struct request *rq)
     if (!stats_collect(op, ns, &st))
         st = (struct coll_stats){0};
     else
-        bw_bool(&rq->reply, "estimate", args.estimate);
-    bw_i64(&rq->reply, "size", st.data_bytes);
-    bw_i64(&rq->reply, "numObjects", st.count);
-    bw_i64(&rq->reply, "millis", (clock_mono_us() - begin) / 1000);
+        bw_bool(rq->reply, "estimate", args.estimate);
+    bw_i64(rq->reply, "size", st.data_bytes);
+    bw_i64(rq->reply, "numObjects", st.count);
+    bw_i64(rq->reply, "millis", (clock_mono_us() - begin) / 1000);
     return 0;
 }
 
@@ -248,7 +248,7 @@ int cmd_validate(struct request *rq)
         rc = op_fail(op, ERR_OBJECT_IS_BUSY,
                      "Collection '%s' was altered while it was validated: run validate again", ns);
     if (rc == 0)
-        write_validation(&rq->reply, k, &result);
+        write_validation(rq->reply, k, &result);
     coll_unref(k);
     return rc;
 }

@@ -38,7 +38,7 @@ int write_check_batch_size(struct op *op, size_t n)
 
 int write_number_statements(struct request *rq, size_t n, int32_t **ret)
 {
-    struct biter it = biter(rq->stmt_ids);
+    struct biter it = biter(rq->env->stmt_ids);
     struct belem e;
     size_t i = 0;
     int32_t *ids = ARENA_TRY_ARRAY(&rq->op.arena, int32_t, n);
@@ -46,15 +46,15 @@ int write_number_statements(struct request *rq, size_t n, int32_t **ret)
     *ret = ids;
     if (ids == NULL)
         return op_no_memory(&rq->op);
-    if (!bv_is_missing(rq->stmt_ids) && !bv_is_missing(bv_get(rq->op.cmd, "stmtId")))
+    if (!bv_is_missing(rq->env->stmt_ids) && !bv_is_missing(bv_get(rq->op.cmd, "stmtId")))
         return op_fail(&rq->op, ERR_INVALID_OPTIONS,
                        "May not specify both stmtId and stmtIds in %s command.",
                        strcmp(rq->cmd->name, "bulkWrite") == 0 ? "bulkWrite" : "write");
-    if (rq->stmt_id < 0 || rq->stmt_id > INT32_MAX - (int64_t)n)
+    if (rq->env->stmt_id < 0 || rq->env->stmt_id > INT32_MAX - (int64_t)n)
         return op_fail(&rq->op, ERR_BAD_VALUE, "stmtId must be a non-negative int");
-    if (bv_is_missing(rq->stmt_ids)) {
+    if (bv_is_missing(rq->env->stmt_ids)) {
         for (i = 0; i < n; i++)
-            ids[i] = (int32_t)(rq->stmt_id + (int64_t)i);
+            ids[i] = (int32_t)(rq->env->stmt_id + (int64_t)i);
         return 0;
     }
     while (biter_next(&it, &e) && i < n) {
@@ -64,11 +64,11 @@ int write_number_statements(struct request *rq, size_t n, int32_t **ret)
             return op_fail(&rq->op, ERR_BAD_VALUE, "stmtIds must be non-negative integers");
         ids[i++] = (int32_t)id;
     }
-    if (i != n || bv_count(rq->stmt_ids) != n)
+    if (i != n || bv_count(rq->env->stmt_ids) != n)
         return op_fail(&rq->op, ERR_INVALID_LENGTH,
                        "Number of statement ids must match the number of batch entries. Got %u "
                        "statement ids but %zu operations.",
-                       bv_count(rq->stmt_ids), n);
+                       bv_count(rq->env->stmt_ids), n);
     return 0;
 }
 
@@ -101,11 +101,11 @@ static int batch_open(struct batch *b, struct request *rq, const char *ns, struc
     bw_init_array(&b->errors, &rq->op.arena);
     bw_init_array(&b->retried, &rq->op.arena);
     TRY_RETURN(write_number_statements(rq, n, &b->stmt_ids));
-    b->retryable = rq->txn_number >= 0 && rq->txn == NULL;
+    b->retryable = rq->env->txn_number >= 0 && rq->txn == NULL;
     if (b->retryable) {
         TRY_RETURN(session_write_begin(rq));
         b->writing = true;
-        TRY_RETURN(retry_state_open(&rq->op, rq->lsid, rq->txn_number, &b->retry));
+        TRY_RETURN(retry_state_open(&rq->op, rq->env->lsid, rq->env->txn_number, &b->retry));
         b->retry.before_commit = failpoints_armed() ? failpoint_before_commit : NULL;
     }
     /* No collection is made for a UUID that can not be its own. */
@@ -174,11 +174,11 @@ static void add_retried(struct batch *b, size_t index)
 
 static void append_errors(struct batch *b)
 {
-    struct bw *w = &b->rq->reply;
+    struct bw *w = b->rq->reply;
 
     if (b->errors.failed || b->retried.failed)
         w->failed = w->no_memory = true; /* rather no reply than half of one */
-    if (b->nerrors > 0 && !write_concern_is_silent(&b->rq->wc))
+    if (b->nerrors > 0 && !write_concern_is_silent(&b->rq->env->wc))
         bw_bv(w, "writeErrors", bw_done(&b->errors));
     if (b->nretried > 0)
         bw_bv(w, "retriedStmtIds", bw_done(&b->retried));
@@ -278,7 +278,7 @@ int cmd_insert(struct request *rq)
         TRY(write_run_on_worker(rq));
     }
     TRY(insert_all(&b, docs, args.ordered, &inserted));
-    bw_i32(&rq->reply, "n", (int32_t)inserted);
+    bw_i32(rq->reply, "n", (int32_t)inserted);
     append_errors(&b);
 fail:
     batch_close(&b);
@@ -336,7 +336,7 @@ static int parse_updates(struct request *rq, struct bv *docs, size_t n, struct l
         TRY_RETURN(fields_parse(op, "update.updates", update_stmt_fields, docs[i], 0, &a));
         TRY_RETURN(check_collation(op, a.collation));
         TRY_RETURN(check_hint(op, a.s.hint, &a.s.hint));
-        if (a.s.multi && rq->txn_number >= 0 && !rq->has_autocommit)
+        if (a.s.multi && rq->env->txn_number >= 0 && !rq->env->has_autocommit)
             return op_fail(op, ERR_INVALID_OPTIONS,
                            "Cannot use (or request) retryable writes with multi=true");
         if (a.s.multi && !bv_is_missing(a.s.sort))
@@ -430,12 +430,12 @@ int cmd_update(struct request *rq)
     }
     bw_init_array(&t.upserted, &rq->op.arena);
     TRY(update_all(&b, stmts, &let, args.ordered, &t));
-    bw_i32(&rq->reply, "n", (int32_t)t.n);
+    bw_i32(rq->reply, "n", (int32_t)t.n);
     if (t.upserted.failed)
-        rq->reply.failed = rq->reply.no_memory = true;
+        rq->reply->failed = rq->reply->no_memory = true;
     else if (t.nupserted > 0)
-        bw_bv(&rq->reply, "upserted", bw_done(&t.upserted));
-    bw_i32(&rq->reply, "nModified", (int32_t)t.modified);
+        bw_bv(rq->reply, "upserted", bw_done(&t.upserted));
+    bw_i32(rq->reply, "nModified", (int32_t)t.modified);
     append_errors(&b);
 fail:
     batch_close(&b);
@@ -486,7 +486,7 @@ static int parse_deletes(struct request *rq, struct bv *docs, size_t n, struct l
                            "The limit field in delete objects must be 0 or 1. Got %lld",
                            (long long)a.limit);
         a.s.multi = a.limit == 0;
-        if (a.s.multi && rq->txn_number >= 0 && !rq->has_autocommit)
+        if (a.s.multi && rq->env->txn_number >= 0 && !rq->env->has_autocommit)
             return op_fail(op, ERR_INVALID_OPTIONS,
                            "Cannot use (or request) retryable writes with limit=0");
         a.s.vars = let->vars;
@@ -532,7 +532,7 @@ int cmd_delete(struct request *rq)
         if (rc != 0 && add_error(&b, i, args.ordered))
             break;
     }
-    bw_i32(&rq->reply, "n", (int32_t)total);
+    bw_i32(rq->reply, "n", (int32_t)total);
     append_errors(&b);
     rc = 0;
 fail:
@@ -599,7 +599,7 @@ static int check_modify(struct op *op, struct modify_args *a)
 static void append_modify(struct request *rq, const struct modify_args *a,
                           const struct modify_outcome *out)
 {
-    struct bw *w = &rq->reply;
+    struct bw *w = rq->reply;
 
     bw_doc_begin(w, "lastErrorObject");
     bw_i32(w, "n", (int32_t)out->n);

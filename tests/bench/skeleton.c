@@ -194,18 +194,18 @@ static void write_reply(struct request *rq, uint32_t n)
 {
     static const uint8_t zeros[20];
 
-    bw_init(&rq->reply, &rq->op.arena);
-    bw_i32(&rq->reply, "n", (int32_t)n);
-    bw_f64(&rq->reply, "ok", 1);
-    bw_doc_begin(&rq->reply, "$clusterTime");
-    bw_ts(&rq->reply, "clusterTime", rq->op.ack_durable);
-    bw_doc_begin(&rq->reply, "signature");
-    bw_bin(&rq->reply, "hash", 0, zeros, sizeof(zeros));
-    bw_i64(&rq->reply, "keyId", 0);
-    bw_end(&rq->reply);
-    bw_end(&rq->reply);
-    bw_ts(&rq->reply, "operationTime", rq->op.ack_durable);
-    rq->out = bw_done(&rq->reply);
+    request_begin(rq);
+    bw_i32(rq->reply, "n", (int32_t)n);
+    bw_f64(rq->reply, "ok", 1);
+    bw_doc_begin(rq->reply, "$clusterTime");
+    bw_ts(rq->reply, "clusterTime", rq->op.ack_durable);
+    bw_doc_begin(rq->reply, "signature");
+    bw_bin(rq->reply, "hash", 0, zeros, sizeof(zeros));
+    bw_i64(rq->reply, "keyId", 0);
+    bw_end(rq->reply);
+    bw_end(rq->reply);
+    bw_ts(rq->reply, "operationTime", rq->op.ack_durable);
+    rq->out = bw_done(rq->reply);
 }
 
 /* The client says {w: 1} or nothing. */

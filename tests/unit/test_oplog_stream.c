@@ -218,10 +218,13 @@ static void open_at(struct stream_options o, uint64_t t)
 
 static void open_behind(struct stream_options o, struct bv token)
 {
+    struct resume_token *t = ARENA_NEW(&op.arena, struct resume_token);
+
     stream_free(stream);
     o.start = STREAM_FROM_TOKEN;
     o.resume_doc = bv_dup(&op.arena, token);
-    assert_int_equal(token_decode(&op, o.resume_doc, &o.resume), 0);
+    assert_int_equal(token_decode(&op, o.resume_doc, t), 0);
+    o.resume = t;
     stream = stream_new(NULL, &o);
 }
 

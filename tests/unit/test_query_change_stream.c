@@ -208,7 +208,7 @@ static void options_reach_the_stream(void **state)
                      0);
     assert_int_equal(o.scope.kind, SCOPE_CLUSTER);
     assert_int_equal(o.start, STREAM_FROM_TOKEN);
-    assert_int_equal(o.resume.type, TOKEN_EVENT);
+    assert_int_equal(o.resume->type, TOKEN_EVENT);
     assert_true(bv_identical(o.resume_doc, json(&arena, EVENT)));
 }
 

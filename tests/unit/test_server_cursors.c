@@ -23,8 +23,9 @@ static int setup(void **state)
 {
     (void)state;
     server.cursors = cursors_new(100);
-    rq = (struct request){.server = &server, .lsid = BV_NONE, .txn_number = -1};
+    rq = (struct request){.server = &server};
     op_init(&rq.op);
+    request_begin(&rq);
     return 0;
 }
 

@@ -47,10 +47,11 @@ static struct request *reader(uint64_t at)
 {
     struct request *rq = request_new(&server, NULL);
 
+    request_begin(rq);
     rq->op.db = "t";
     rq->op.waiter.wake = count_wake;
-    rq->read_level = READ_SNAPSHOT;
-    rq->at_cluster_time = at;
+    rq->env->read_level = READ_SNAPSHOT;
+    rq->env->at_cluster_time = at;
     return rq;
 }
 
@@ -78,7 +79,7 @@ static uint64_t pin(void)
     uint64_t at;
 
     OK(snapshot_enter(rq));
-    at = rq->at_cluster_time;
+    at = rq->env->at_cluster_time;
     finish(rq);
     return at;
 }
@@ -148,7 +149,7 @@ static void test_one_at_a_time(void **state)
     OK(snapshot_enter(first));
     OK(snapshot_enter(first)); /* inside already */
     write_one(2);
-    second = reader(first->at_cluster_time);
+    second = reader(first->env->at_cluster_time);
     assert_int_equal(snapshot_enter(second), INT_PARK);
     assert_int_equal(woken, 0);
     snapshot_leave(first);
