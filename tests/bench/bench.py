@@ -35,6 +35,7 @@ QUICK = dict(FULL, seconds=0.4, repeats=1, delivery_repeats=3, connections=[1, 8
 
 PEER_SECONDS, PEER_SECONDS_MOST = 15, 40
 STOLEN_SHARE = 0.005  # of one processor: more is noted in the result
+TRIES, DISTURBED_SECONDS = 3, 0.02
 
 
 class Bench:
@@ -46,6 +47,7 @@ class Bench:
         self.make_peer = peer
         self.results = None
         self.given_up = set()  # workloads that the peer failed or was slow at
+        self.made_again = 0    # runs, in this section, of undisturbed()
 
     def client(self, workload, server=None, timeout=120, **arguments):
         """Runs one workload of the client; its result as a dict."""
@@ -57,6 +59,19 @@ class Bench:
         if done.returncode != 0:
             raise RuntimeError(f"{workload}: {done.stderr.strip()[:300]}")
         return json.loads(done.stdout)
+
+    def undisturbed(self, workload, server=None, **arguments):
+        """As client(), for latencies that are judged as they are: when the host of a virtual machine takes
+        processors away meanwhile, it is made again, twice at most; the least disturbed counts."""
+        runs = []
+        for i in range(TRIES):
+            stolen = stolen_seconds()
+            run = self.client(workload, server, **arguments)
+            runs.append((stolen_seconds() - stolen, i, run))
+            if runs[-1][0] <= DISTURBED_SECONDS:
+                break
+        self.made_again += len(runs) - 1
+        return min(runs)[2]
 
     def bare(self, workload, **arguments):
         """A ceiling that needs a directory, a fresh one."""
@@ -108,6 +123,7 @@ def run(bench, only):
         if only and name not in only:
             continue
         began, stolen = time.monotonic(), stolen_seconds()
+        bench.made_again = 0
         try:
             section(bench)
         except (RuntimeError, NotAvailable, OSError, subprocess.SubprocessError,
@@ -116,7 +132,8 @@ def run(bench, only):
         took, stolen = time.monotonic() - began, stolen_seconds() - stolen
         print(f"    {name}: {show(took)} s, {show(stolen * 1000)} ms of a processor stolen", flush=True)
         if stolen > took * STOLEN_SHARE:
-            bench.results.note(f"{name}: the host kept {stolen:.1f} s of processor time from this machine")
+            bench.results.note(f"{name}: the host kept {stolen:.1f} s of processor time from this machine; "
+                               f"{bench.made_again} runs were made again for that")
 
 
 def chosen(names):

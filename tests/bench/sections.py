@@ -302,9 +302,9 @@ def fanout_hot(bench):
     with bench.ours() as ours, peer_of(bench, slow=True) as peer:
         runs, bare, theirs = [], [], []
         for _ in range(bench.plan["delivery_repeats"]):
-            runs.append(bench.client("fanout", ours, watchers=100, rate=1000, seconds=seconds))
-            bare.append(bench.client("bare_fanout", conns=100, rate=1000, seconds=seconds,
-                                     bytes=int(runs[-1]["bytes_per_reply"])))
+            runs.append(bench.undisturbed("fanout", ours, watchers=100, rate=1000, seconds=seconds))
+            bare.append(bench.undisturbed("bare_fanout", conns=100, rate=1000, seconds=seconds,
+                                          bytes=int(runs[-1]["bytes_per_reply"])))
             theirs.append(bench.try_client("fanout", peer, watchers=100, rate=1000, seconds=seconds))
         p99, ceiling, other = (field(r, "delivery_p99_us") for r in (runs, bare, theirs))
         bench.results.add(6, name, "us", p99, ceiling, "bare sockets", other, at_most=20000)
