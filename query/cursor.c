@@ -23,24 +23,36 @@ void exec_fini(struct exec *x)
     arena_fini(&x->scratch);
 }
 
+int read_begin(struct op *op, struct stx **ret)
+{
+    struct database *db = op->database;
+
+    if (op->txn != NULL) {
+        op->read_optime = txn_read_optime(op->txn);
+        *ret = txn_stx(op->txn);
+        return 0;
+    }
+    /* Before the snapshot: what is visible at this optime must be in it. */
+    op->read_optime = oplog_visible(db->oplog);
+    return stx_begin(db->engine, op, ret);
+}
+
+void read_end(struct op *op, struct stx *t)
+{
+    if (op->txn == NULL)
+        stx_rollback(t);
+}
+
 void exec_end(struct exec *x)
 {
-    if (x->op->txn == NULL)
-        stx_rollback(x->stx);
+    read_end(x->op, x->stx);
     x->stx = NULL;
 }
 
 int exec_stx(struct exec *x, struct stx **ret)
 {
-    if (x->stx == NULL && x->op->txn != NULL) {
-        x->op->read_optime = txn_read_optime(x->op->txn);
-        x->stx = txn_stx(x->op->txn);
-    }
-    if (x->stx == NULL) {
-        /* Before the snapshot: what is visible at this optime must be in it. */
-        x->op->read_optime = oplog_visible(x->db->oplog);
-        TRY_RETURN(stx_begin(x->db->engine, x->op, &x->stx));
-    }
+    if (x->stx == NULL)
+        TRY_RETURN(read_begin(x->op, &x->stx));
     *ret = x->stx;
     return 0;
 }

@@ -30,10 +30,14 @@ struct exec {
  */
 void exec_init(struct exec *x, struct op *op);
 void exec_fini(struct exec *x);
-/* The transaction of this batch, begun on first use, or that of op->txn. op->read_optime is loaded
- * before. */
+/* The transaction of one read: that of op->txn, or a new one. op->read_optime is loaded before. */
+int read_begin(struct op *op, struct stx **ret) MUST_CHECK;
+/* Ends it without committing; that of op->txn goes on. No storage cursor is open. NULL: nothing. */
+void read_end(struct op *op, struct stx *t);
+
+/* The transaction of this batch, begun on first use, as read_begin() has it. */
 int exec_stx(struct exec *x, struct stx **ret) MUST_CHECK;
-/* Ends it without committing; that of op->txn goes on. No storage cursor is open. */
+/* Ends it, as read_end(). */
 void exec_end(struct exec *x);
 
 /* What others may know of a stream while its owner runs it. */

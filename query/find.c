@@ -138,13 +138,14 @@ static int build(struct find_cursor *f, struct op *op, const struct find_spec *s
     TRY_RETURN(op_dup(op, a, s->min, &src.min));
     TRY_RETURN(op_dup(op, a, s->max, &src.max));
     TRY_RETURN(source_new(op, a, &src, &f->last, &sorted, &f->oplog));
-    if (!bv_empty(s->sort) && !sorted && !natural(s->sort)) {
+    if (!bv_empty(s->sort) && !natural(s->sort)) {
         int64_t keep = s->limit == 0 || s->limit > INT64_MAX - s->skip ? 0 : s->limit + s->skip;
         struct stage *sort;
 
+        /* Made also where it is not needed: a sort that is wrong is an error all the same. */
         TRY_RETURN(sort_new(op, a, src.sort, keep, s->allow_disk_use, &sort));
         sort->source = f->last;
-        f->last = sort;
+        f->last = sorted ? f->last : sort;
     }
     if (s->skip > 0) {
         struct stage *skip = skip_new(a, s->skip);

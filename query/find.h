@@ -19,4 +19,9 @@ struct find_spec {
  * on what is not capped; 361 when ns is not the collection with this UUID. */
 int find_open(struct op *op, const struct find_spec *spec, struct qcursor **ret) MUST_CHECK;
 
+/* Of a find for one _id, and nothing else, the document, in the op's arena; BV_NONE: there is none.
+ * *ret_read false: it is not such a find, or one that find_open() has to look at. */
+int find_by_id(struct op *op, const struct find_spec *spec, bool *ret_read,
+               struct bv *ret) MUST_CHECK;
+
 #endif

@@ -227,6 +227,22 @@ out:
     return rc;
 }
 
+int cursor_one_batch(struct request *rq, const char *ns, int rc, struct bv row)
+{
+    static const struct batch_opts o = {.field = "firstBatch"};
+
+    if (rc != 0) {
+        prefix_error(rq, rc);
+        return rc;
+    }
+    begin_reply(rq, &o);
+    if (!bv_is_missing(row))
+        bw_bv(rq->reply, NULL, row);
+    bw_end(rq->reply);
+    end_reply(rq, ns, 0);
+    return rq->reply->failed ? op_no_memory(&rq->op) : 0;
+}
+
 /* Fills until there is a row, the end, or nothing more to wait for. INT_PARK: the waiter is
  * registered and the cursor rests. */
 static int fill_waiting(struct request *rq, struct batch *b, struct exec *x)

@@ -38,6 +38,9 @@ struct batch_opts {
  */
 int cursor_first_batch(struct request *rq, struct qcursor *c,
                        const struct batch_opts *o) MUST_CHECK;
+/* The same of a find that has read its only row, or none (BV_NONE): nothing is left. rc: what the
+ * reading returned, which is then returned with what cursor_first_batch() adds to errors. */
+int cursor_one_batch(struct request *rq, const char *ns, int rc, struct bv row) MUST_CHECK;
 
 /* getMore: pins, fills, parks for awaitData, and unpins or closes with the end of the request. */
 int cursor_get_more(struct request *rq, int64_t id, const char *ns, const struct batch_opts *o,

@@ -54,6 +54,13 @@ int find_command_parse(struct op *op, struct bv cmd, const char *ns, struct find
     return 0;
 }
 
+/* Whether the cursor is exhausted by one row: a batch of one row leaves it open, even at its end.
+ */
+static bool one_row_ends(const struct request *rq, const struct find_command *args)
+{
+    return (args->batch_size < 0 || args->batch_size > 1) && rq->env->at_cluster_time == 0;
+}
+
 int cmd_find(struct request *rq)
 {
     struct find_command args;
@@ -63,6 +70,15 @@ int cmd_find(struct request *rq)
 
     TRY_RETURN(request_ns(rq, &ns, &coll));
     TRY_RETURN(find_command_parse(&rq->op, rq->op.cmd, ns, &args));
+    if (one_row_ends(rq, &args)) {
+        struct bv doc;
+        bool read;
+        int rc = find_by_id(&rq->op, &args.spec, &read, &doc);
+
+        if (read)
+            return cursor_one_batch(rq, ns, rc, doc);
+        TRY_RETURN(rc);
+    }
     TRY_RETURN(find_open(&rq->op, &args.spec, &c));
     o = (struct batch_opts){.batch_size = args.batch_size,
                             .first = true,
