@@ -41,6 +41,8 @@ ratios within one run are worth comparing. {verdict}.
 - The host of a virtual machine can take a processor away for tens of milliseconds ("stolen" time). Of the
   100 hot watchers, whose p99 is judged as it is, a run in which it did so for more than 20 ms is made again,
   twice at most; a section that lost more than 0.5 % of a processor is noted below the table.
+- Finds, updates and deletes are of new servers in each repeat: two alike ones differ by up to a tenth for as long
+  as they live, by where in memory their rows came to lie.
 - Beside watchers: two servers in turn, which change roles half-way, since of two alike one is a little faster.
 - Peer: {peer}, told to sync what it acknowledges, as we do (but for w:1, which syncs on neither
   side); on smaller data where the full size would take it minutes.
@@ -59,12 +61,14 @@ is gained back by jemalloc, which keeps blocks of one size together and which th
 to. Of 20 runs each, in turn and on a busy machine, median and least: 22.9 and 19.2 us with glibc's
 allocator, 16.6 and 11.8 with jemalloc, 17.0 and 12.2 with tcmalloc. Smaller pages (`memory_page_max`)
 gave nothing that could be told from noise; huge pages cost inserts more than they gave finds
-([0006](decisions/0006-edges.md)). Of the time that is left, the kernel has 47 %, WiredTiger 33 % (skip lists
-19 %), our code 11 %, the C library 8 % (perf, 32 connections, 160,000 documents).
+([0006](decisions/0006-edges.md)). Of the time that is left, WiredTiger has 35 to 46 % (the search in its skip
+lists alone 19 to 29 %), the kernel 39 to 47 %, our code 8 %, the C library 6 % (perf, 32 connections, 160,000
+documents; the more of the memory's time other virtual machines take, the larger WiredTiger's part).
 
-A find touches 904 lines of code of 64 bytes, 276 of them WiredTiger's; the echo touches 132 (callgrind
-with `--dump-instr=yes`). Where requests come one by one and the processor's caches are cold, that weighs
-more than the instructions do.
+A find of one _id goes past filter, plan and cursor (`query/find_by_id.c`): 17,100 instructions instead of 19,700,
+and 757 lines of code of 64 bytes instead of 904, 276 of them WiredTiger's; the echo touches 132 (callgrind with
+`--dump-instr=yes`). Where requests come one by one and the processor's caches are cold, lines weigh more than
+instructions do.
 
 ## What limits a delivery
 
