@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rc != 0) {
         check_failure(&in.op, rc);
     } else if (out.start == STREAM_FROM_TOKEN) {
-        check_sound(token_encode(&a, &out.resume));
+        check_sound(token_encode(&a, out.resume));
     }
     arena_fini(&a);
     input_close(&in);
