@@ -267,7 +267,7 @@ tidy: deps
 		-std=gnu17 -D_GNU_SOURCE -I. $(PKG_CFLAGS) 2>/dev/null' tidy
 
 CCACHE := $(shell command -v ccache)
-lint-build: $(LIB_OBJ) $(MAIN_OBJ)
+lint-build: $(LIB_OBJ) $(MAIN_OBJ) $(BENCH_OBJ) $(B)/tests/bench/skeleton.o $(FUZZ_BIN:=.o)
 
 check: test lint perf-guard asan-test tsan-test fuzz-short
 
