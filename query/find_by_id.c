@@ -5,27 +5,17 @@
  */
 #include "base/fault.h"
 #include "query/find.h"
+#include "query/plan.h"
 #include "query/source.h"
 #include "query/txn.h"
 #include "storage/record.h"
 
-/* {_id: value}, of a type whose values have one key each. */
 static bool is_one_id(struct bv filter, struct bv *ret)
 {
     struct belem e;
 
     *ret = bv_first(filter, &e);
-    switch (ret->type) {
-    case BV_OID:
-    case BV_STRING:
-    case BV_INT32:
-    case BV_INT64:
-    case BV_BINARY:
-    case BV_DATE:
-        return strcmp(e.key, "_id") == 0 && bv_count(filter) == 1;
-    default:
-        return false;
-    }
+    return plan_is_one_id(*ret) && strcmp(e.key, "_id") == 0 && bv_count(filter) == 1;
 }
 
 static bool is_plain(const struct find_spec *s)

@@ -357,14 +357,9 @@ static void choose_or(const struct chooser *c, struct plan *ret)
     }
 }
 
-/* {_id: value}, of a type whose values have one key each: there is nothing to choose, and what lies
- * at the key matches. */
-static bool is_one_id(const struct match *m, struct bv *ret)
+bool plan_is_one_id(struct bv id)
 {
-    if (m == NULL || match_kind(m) != MATCH_EQ || strcmp(match_path(m), "_id") != 0)
-        return false;
-    *ret = match_value(m);
-    switch (ret->type) {
+    switch (id.type) {
     case BV_OID:
     case BV_STRING:
     case BV_INT32:
@@ -375,6 +370,14 @@ static bool is_one_id(const struct match *m, struct bv *ret)
     default:
         return false;
     }
+}
+
+static bool is_one_id(const struct match *m, struct bv *ret)
+{
+    if (m == NULL || match_kind(m) != MATCH_EQ || strcmp(match_path(m), "_id") != 0)
+        return false;
+    *ret = match_value(m);
+    return plan_is_one_id(*ret);
 }
 
 static bool has_hint(const struct scan_spec *spec)

@@ -88,6 +88,10 @@ struct plan {
     struct plan *branches;      /* as many as it has children; none scans the collection */
 };
 
+/* An _id of a type whose values have one key each: for {_id: id} there is nothing to choose, and
+ * what lies at the key matches. */
+bool plan_is_one_id(struct bv id);
+
 struct scan_spec;
 /* ERR_BAD_VALUE for a hint that names no index; codes of min and max. */
 int plan_choose(struct op *op, struct arena *a, const struct scan_spec *spec,

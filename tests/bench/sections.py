@@ -40,14 +40,14 @@ def peer_of(bench, slow=False, synced=True):
         yield server
 
 
-def turns(bench, servers, workload, peer_arguments=None, **arguments):
+def turns(bench, servers, workload, **arguments):
     """Ours, the ceiling (or None) and the peer (or None) in turn, repeated: runs of each."""
     ours, floor, peer = servers
     runs = ([], [], [])
     for _ in range(bench.plan["repeats"]):
         runs[0].append(bench.client(workload, ours, **arguments))
         runs[1].append(None if floor is None else bench.client(workload, floor, **arguments))
-        runs[2].append(bench.try_client(workload, peer, **{**arguments, **(peer_arguments or {})}))
+        runs[2].append(bench.try_client(workload, peer, **arguments))
     return runs
 
 
