@@ -11,7 +11,7 @@
 #   make valgrind-test   the same load under valgrind
 #   make tsan-test TSAN_ALL=1   every test under ThreadSanitizer, not only those of threads
 #   make tidy    clang-tidy with the checks of .clang-tidy
-#   make bench   the benchmarks: measured, ceiling, ratio, peer (BENCH_ARGS=--quick: rough, 90 s);
+#   make bench   the benchmarks: measured, ceiling, ratio, peer (BENCH_ARGS=--quick: rough, some minutes);
 #                make bench-docs makes docs/performance.md of the result
 #   make docs    generate docs/compatibility.md from the tables
 #
